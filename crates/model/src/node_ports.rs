@@ -88,8 +88,7 @@ impl NodePortAddresses {
     /// Keeps the blocks of one family. None left means every address of it, even if the user listed blocks of the
     /// other family: that is kube-proxy's reading, and clusters rely on it.
     pub fn new(family: IpFamily, blocks: &[IpNet]) -> Self {
-        let ours: Vec<IpNet> =
-            blocks.iter().copied().filter(|net| IpFamily::of_net(net) == family).collect();
+        let ours: Vec<IpNet> = blocks.iter().copied().filter(|net| IpFamily::of_net(net) == family).collect();
         let considered = match ours.iter().position(is_zero_cidr) {
             Some(zero) => &ours[..=zero],
             None => &ours[..],

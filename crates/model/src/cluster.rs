@@ -1,0 +1,238 @@
+//! Everything known about the cluster, and what each change of it means.
+//!
+//! [`Cluster::apply`] is the only way in. It says which names changed their meaning; for most events (status and label
+//! edits, resyncs) that is none. It keeps no API object and decides nothing about traffic: see `ferrule-plan`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use ipnet::IpNet;
+
+use crate::{EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Timestamp, TriggerTimes};
+
+/// One API object put or deleted, already stripped to what a proxy needs. `None` means that it is gone, or that it
+/// is of a kind a proxy has no use for (a headless Service, say).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A Service.
+    Service(ServiceName, Option<Box<Service>>),
+    /// An `EndpointSlice`, with the time of the change that led to it, if it tells.
+    Slice(SliceName, Option<EndpointSlice>, Option<Timestamp>),
+    /// This node. A deleted Node leaves the last known one in force.
+    Node(Option<Node>),
+    /// A `ServiceCIDR` object and its blocks.
+    ServiceCidr(String, Option<Vec<IpNet>>),
+}
+
+/// The names whose meaning changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Services whose own fields or endpoints changed.
+    pub services: BTreeSet<ServiceName>,
+    /// This node's addresses, pod CIDRs or zone changed.
+    pub node: bool,
+    /// This node became, or ceased to be, a good target for load balancers.
+    pub eligibility: bool,
+    /// The cluster's service ranges changed.
+    pub service_cidrs: bool,
+}
+
+impl Touched {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.services.is_empty() && !self.node && !self.eligibility && !self.service_cidrs
+    }
+
+    /// Adds what another change touched.
+    pub fn merge(&mut self, other: Self) {
+        self.services.extend(other.services);
+        self.node |= other.node;
+        self.eligibility |= other.eligibility;
+        self.service_cidrs |= other.service_cidrs;
+    }
+
+    fn service(name: ServiceName) -> Self {
+        Self { services: BTreeSet::from([name]), ..Self::default() }
+    }
+}
+
+/// Everything known. Equality ignores trigger times, which are not state but a queue.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    services: HashMap<ServiceName, ServiceState>,
+    /// The Service each slice is attached to, so that a slice that changes its Service leaves the old one.
+    attached: HashMap<SliceName, ServiceName>,
+    node: Option<Node>,
+    service_cidrs: BTreeMap<String, Vec<IpNet>>,
+    trigger_times: TriggerTimes,
+}
+
+impl PartialEq for Cluster {
+    fn eq(&self, other: &Self) -> bool {
+        self.services == other.services
+            && self.attached == other.attached
+            && self.node == other.node
+            && self.service_cidrs == other.service_cidrs
+    }
+}
+
+/// A Service with its slices. The slices may come before the Service, and stay after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceState {
+    service: Option<Box<Service>>,
+    /// Ordered by name.
+    slices: Vec<(SliceName, EndpointSlice)>,
+}
+
+impl ServiceState {
+    /// The Service, if there is one.
+    pub fn service(&self) -> Option<&Service> {
+        self.service.as_deref()
+    }
+
+    /// Its slices of one family, ordered by name.
+    pub fn slices(&self, family: IpFamily) -> impl Iterator<Item = &EndpointSlice> {
+        self.slices.iter().map(|(_, slice)| slice).filter(move |slice| slice.family == family)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.service.is_none() && self.slices.is_empty()
+    }
+
+    /// Puts or removes one slice; says whether that changed anything.
+    fn put_slice(&mut self, name: &SliceName, slice: Option<EndpointSlice>) -> bool {
+        let place = self.slices.binary_search_by(|(other, _)| other.cmp(name));
+        match (place, slice) {
+            (Ok(at), Some(slice)) if self.slices[at].1 == slice => return false,
+            (Ok(at), Some(slice)) => self.slices[at].1 = slice,
+            (Err(at), Some(slice)) => {
+                self.slices.reserve_exact(1);
+                self.slices.insert(at, (name.clone(), slice));
+            }
+            (Ok(at), None) => drop(self.slices.remove(at)),
+            (Err(_), None) => return false,
+        }
+        true
+    }
+}
+
+impl Cluster {
+    /// An empty cluster. Trigger times up to `started` are not ours to measure and will be ignored.
+    pub fn new(started: Timestamp) -> Self {
+        Self { trigger_times: TriggerTimes::since(started), ..Self::default() }
+    }
+
+    /// Takes one change and says what it means.
+    pub fn apply(&mut self, change: Change) -> Touched {
+        match change {
+            Change::Service(name, service) => self.put_service(name, service),
+            Change::Slice(name, slice, trigger) => self.put_slice(&name, slice, trigger),
+            Change::Node(Some(node)) => self.put_node(node),
+            Change::Node(None) => Touched::default(),
+            Change::ServiceCidr(name, blocks) => self.put_service_cidr(name, blocks),
+        }
+    }
+
+    /// One Service with its slices.
+    pub fn service(&self, name: &ServiceName) -> Option<&ServiceState> {
+        self.services.get(name)
+    }
+
+    /// All Services that exist, with their slices, ordered by name.
+    pub fn services(&self) -> Vec<(&ServiceName, &ServiceState)> {
+        let mut services: Vec<_> =
+            self.services.iter().filter(|(_, state)| state.service.is_some()).collect();
+        services.sort_unstable_by_key(|(name, _)| *name);
+        services
+    }
+
+    /// This node, once it is known.
+    pub fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
+    /// The service ranges of one family, sorted, each once.
+    pub fn service_cidrs(&self, family: IpFamily) -> BTreeSet<IpNet> {
+        let all = self.service_cidrs.values().flatten();
+        all.copied().filter(|net| IpFamily::of_net(net) == family).collect()
+    }
+
+    /// Hands over the trigger times gathered since the last call.
+    pub fn take_trigger_times(&mut self) -> BTreeMap<ServiceName, Vec<Timestamp>> {
+        self.trigger_times.take()
+    }
+
+    fn put_service(&mut self, name: ServiceName, service: Option<Box<Service>>) -> Touched {
+        if service.is_none() && !self.services.contains_key(&name) {
+            return Touched::default();
+        }
+        let state = self.services.entry(name.clone()).or_default();
+        if state.service == service {
+            return Touched::default();
+        }
+        state.service = service;
+        self.forget_if_empty(&name);
+        Touched::service(name)
+    }
+
+    fn put_slice(
+        &mut self,
+        name: &SliceName,
+        slice: Option<EndpointSlice>,
+        trigger: Option<Timestamp>,
+    ) -> Touched {
+        let mut touched = Touched::default();
+        let wanted = slice.as_ref().map(|slice| &slice.service);
+        if let Some(old) = self.attached.get(name).filter(|old| Some(*old) != wanted).cloned() {
+            touched.merge(self.detach(&old, name));
+        }
+        let Some(slice) = slice else { return touched };
+        let service = self.attached.entry(name.clone()).or_insert_with(|| slice.service.clone()).clone();
+        let state = self.services.entry(service.clone()).or_default();
+        if state.put_slice(name, Some(slice)) {
+            self.trigger_times.record(&service, trigger);
+            if state.service.is_some() {
+                touched.services.insert(service);
+            }
+        }
+        touched
+    }
+
+    /// Takes a slice away from its Service; touches the Service only if there is one to speak of.
+    fn detach(&mut self, service: &ServiceName, name: &SliceName) -> Touched {
+        self.attached.remove(name);
+        self.trigger_times.discard(service);
+        let Some(state) = self.services.get_mut(service) else { return Touched::default() };
+        let speaks = state.put_slice(name, None) && state.service.is_some();
+        self.forget_if_empty(service);
+        if speaks { Touched::service(service.clone()) } else { Touched::default() }
+    }
+
+    fn put_node(&mut self, node: Node) -> Touched {
+        let unknown = self.node.is_none();
+        let before = self.node.take().unwrap_or_default();
+        let touched = Touched {
+            eligibility: unknown || before.leaving != node.leaving,
+            node: (&before.host_ips, &before.pod_cidrs, &before.zone)
+                != (&node.host_ips, &node.pod_cidrs, &node.zone),
+            ..Touched::default()
+        };
+        self.node = Some(node);
+        touched
+    }
+
+    fn put_service_cidr(&mut self, name: String, blocks: Option<Vec<IpNet>>) -> Touched {
+        let before = IpFamily::BOTH.map(|family| self.service_cidrs(family));
+        match blocks {
+            Some(blocks) => drop(self.service_cidrs.insert(name, blocks)),
+            None => drop(self.service_cidrs.remove(&name)),
+        }
+        let after = IpFamily::BOTH.map(|family| self.service_cidrs(family));
+        Touched { service_cidrs: before != after, ..Touched::default() }
+    }
+
+    fn forget_if_empty(&mut self, name: &ServiceName) {
+        if self.services.get(name).is_some_and(ServiceState::is_empty) {
+            self.services.remove(name);
+        }
+    }
+}

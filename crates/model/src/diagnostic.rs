@@ -1,0 +1,158 @@
+//! What could not be used, about which object and field, said to the user.
+//!
+//! Reading objects and planning never fail: they use what they can and return a [`Diagnostic`] for the rest.
+//! The pure crates only return them; logging, counting and sending Events is the binary's work.
+
+use std::fmt;
+
+use crate::ServiceName;
+
+/// One thing that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// The kind of object it is about.
+    pub kind: ObjectKind,
+    /// Its name, with the namespace where there is one.
+    pub object: String,
+    /// The path of the field, as in `spec.ports[1].nodePort`.
+    pub field: String,
+    /// What is wrong and what follows from it.
+    pub problem: Problem,
+}
+
+/// The kinds of objects a proxy reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// `v1/Service`
+    Service,
+    /// `discovery.k8s.io/v1/EndpointSlice`
+    EndpointSlice,
+    /// `v1/Node`
+    Node,
+    /// `networking.k8s.io/v1/ServiceCIDR`
+    ServiceCidr,
+}
+
+/// What is wrong. The variant is the class by which repeated reports are told apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    /// A text that should be an IP address; the entry is ignored.
+    NotAnAddress(String),
+    /// A text that should be a CIDR; the entry is ignored.
+    NotACidr(String),
+    /// An address of the other family than the object declares; the entry is ignored.
+    OtherFamily(String),
+    /// A number outside 1 to 65535; the port is ignored.
+    NotAPort(i64),
+    /// A protocol other than TCP, UDP and SCTP; the port is ignored.
+    UnknownProtocol(String),
+    /// An address type other than IPv4 and IPv6; the object is ignored.
+    UnknownAddressType(String),
+    /// A name that no API server accepts (too long, control characters); the object or port is ignored.
+    UnusableName(String),
+    /// A field that must be there; says what is ignored without it.
+    Missing(&'static str),
+    /// A second port with the same name, number or node port; the first one counts.
+    DuplicatePort(String),
+    /// Every source range was unusable or of the other family, so the load balancer is open to everyone.
+    RangesLeaveItOpen,
+    /// A text that should be an RFC 3339 time; ignored.
+    NotATime(String),
+    /// Another, older Service has this address or node port.
+    Claimed {
+        /// The address or node port, as the plan shows it.
+        frontend: String,
+        /// Who has it.
+        by: ServiceName,
+    },
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}: {}", self.kind, Quoted(&self.object), self.field, self.problem)
+    }
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Service => "Service",
+            Self::EndpointSlice => "EndpointSlice",
+            Self::Node => "Node",
+            Self::ServiceCidr => "ServiceCIDR",
+        })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnAddress(text) => write!(f, "\"{}\" is not an IP address, ignored", Quoted(text)),
+            Self::NotACidr(text) => write!(f, "\"{}\" is not a CIDR, ignored", Quoted(text)),
+            Self::OtherFamily(text) => {
+                write!(f, "\"{}\" is of another IP family than the object says, ignored", Quoted(text))
+            }
+            Self::NotAPort(number) => {
+                write!(f, "{number} is not a port (1 to 65535), the port is ignored")
+            }
+            Self::UnknownProtocol(text) => {
+                write!(f, "unknown protocol \"{}\", the port is ignored", Quoted(text))
+            }
+            Self::UnknownAddressType(text) => {
+                write!(f, "address type \"{}\" is not proxied, the object is ignored", Quoted(text))
+            }
+            Self::UnusableName(text) => write!(f, "\"{}\" is not a usable name, ignored", Quoted(text)),
+            Self::Missing(consequence) => write!(f, "missing, {consequence}"),
+            Self::DuplicatePort(what) => {
+                write!(f, "duplicates {}, the first one counts", Quoted(what))
+            }
+            Self::RangesLeaveItOpen => f.write_str(
+                "no usable range for this IP family, so its load-balancer addresses are open to everyone",
+            ),
+            Self::NotATime(text) => write!(f, "\"{}\" is not an RFC 3339 time, ignored", Quoted(text)),
+            Self::Claimed { frontend, by } => {
+                write!(f, "{frontend} belongs to the older Service {by}, not served for this one")
+            }
+        }
+    }
+}
+
+/// Foreign text made safe to print: control characters escaped, cut where it gets long.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 80;
+        for (at, character) in self.0.chars().enumerate() {
+            if at == LONGEST {
+                return write!(f, "… ({} characters)", self.0.chars().count());
+            }
+            match character {
+                '"' | '\\' => write!(f, "\\{character}")?,
+                _ if character.is_control() => write!(f, "{}", character.escape_default())?,
+                _ => write!(f, "{character}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_cut_and_escaped() {
+        let long = "x".repeat(1000);
+        let said = Diagnostic {
+            kind: ObjectKind::Service,
+            object: format!("default/{long}"),
+            field: "metadata.name".into(),
+            problem: Problem::UnusableName("a\nb\"c\u{1b}[31m".into()),
+        }
+        .to_string();
+        assert!(said.starts_with("Service default/xxx"), "{said}");
+        assert!(said.contains("… (1008 characters): metadata.name: "), "{said}");
+        assert!(said.contains(r#""a\nb\"c\u{1b}[31m" is not a usable name"#), "{said}");
+    }
+}
