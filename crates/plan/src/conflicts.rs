@@ -1,0 +1,130 @@
+//! Two Services claim one address or node port: the older has it, the other is diagnosed.
+//!
+//! Keeps the plan's frontends equal to the winning claims while Services come and go, and notes every change in the
+//! delta. Age decides, then the name, so that the order of events does not.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ferrule_model::{Diagnostic, ObjectKind, Problem, ServiceName, Timestamp};
+
+use crate::ir::ServicePlan;
+use crate::{FamilyPlan, Frontend, FrontendKey, FrontendKind, PlanDelta};
+
+/// A Service that claims a key. The order is the order of precedence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Claimant {
+    pub created: Timestamp,
+    pub service: ServiceName,
+}
+
+impl FamilyPlan {
+    /// Takes a Service's claims out, letting the next in line have what it had.
+    pub(crate) fn withdraw(&mut self, name: &ServiceName, service: &ServicePlan, delta: &mut PlanDelta) {
+        for (key, _) in service.ports.iter().flat_map(|port| &port.claims) {
+            match self.contested.get_mut(key) {
+                Some(claimants) => {
+                    claimants.retain(|claimant| claimant.service != *name);
+                    if claimants.len() == 1 {
+                        let last = self.contested.remove(key).and_then(|mut last| last.pop_first());
+                        self.award(key, last.as_ref(), delta);
+                    } else {
+                        let winner = claimants.first().cloned();
+                        self.award(key, winner.as_ref(), delta);
+                    }
+                }
+                None => {
+                    if let Some(was) = self.frontends.remove(key) {
+                        delta.note_frontend(*key, Some(was), None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a Service's claims in. The Service must be in the plan already.
+    pub(crate) fn stake(&mut self, name: &ServiceName, service: &ServicePlan, delta: &mut PlanDelta) {
+        for (key, frontend) in service.ports.iter().flat_map(|port| &port.claims) {
+            let holder = self.frontends.get(key).map(|holder| holder.owner.service.clone());
+            match holder.filter(|holder| holder != name) {
+                None => self.install(*key, frontend, delta),
+                Some(holder) => {
+                    let newcomer = Claimant { created: service.created, service: name.clone() };
+                    let holder = self.claimant(&holder);
+                    let claimants = self.contested.entry(*key).or_default();
+                    claimants.extend(holder);
+                    claimants.insert(newcomer);
+                    let winner = claimants.first().cloned();
+                    self.award(key, winner.as_ref(), delta);
+                }
+            }
+        }
+    }
+
+    /// What the losers of contested keys are told; all of them, or those of some Services.
+    pub(crate) fn conflicts(&self, concerns: impl Fn(&ServiceName) -> bool) -> Vec<Diagnostic> {
+        let mut diagnostics = Vec::new();
+        for (key, claimants) in &self.contested {
+            let Some(winner) = claimants.first() else { continue };
+            if matches!(key, FrontendKey::OtherPorts(_)) {
+                continue;
+            }
+            for loser in claimants.iter().skip(1) {
+                if concerns(&loser.service) || concerns(&winner.service) {
+                    diagnostics.push(self.lost(key, &winner.service, &loser.service));
+                }
+            }
+        }
+        diagnostics
+    }
+
+    fn lost(&self, key: &FrontendKey, winner: &ServiceName, loser: &ServiceName) -> Diagnostic {
+        let kind = self.claim_of(loser, key).map(|frontend| frontend.kind);
+        Diagnostic {
+            kind: ObjectKind::Service,
+            object: loser.to_string(),
+            field: field_of(kind.unwrap_or(FrontendKind::ClusterIp)).into(),
+            problem: Problem::Claimed { frontend: key.to_string(), by: winner.clone() },
+        }
+    }
+
+    /// Gives a key to a claimant, whose frontend is looked up in the plan.
+    fn award(&mut self, key: &FrontendKey, winner: Option<&Claimant>, delta: &mut PlanDelta) {
+        let frontend = winner.and_then(|winner| self.claim_of(&winner.service, key)).cloned();
+        if let Some(frontend) = frontend {
+            self.install(*key, &frontend, delta);
+        }
+    }
+
+    fn install(&mut self, key: FrontendKey, frontend: &Arc<Frontend>, delta: &mut PlanDelta) {
+        let was = self.frontends.insert(key, Arc::clone(frontend));
+        if was.as_ref() != Some(frontend) {
+            delta.note_frontend(key, was, Some(Arc::clone(frontend)));
+        }
+    }
+
+    fn claimant(&self, service: &ServiceName) -> Option<Claimant> {
+        let created = self.services.get(service)?.created;
+        Some(Claimant { created, service: service.clone() })
+    }
+
+    fn claim_of(&self, service: &ServiceName, key: &FrontendKey) -> Option<&Arc<Frontend>> {
+        let claims = self.services.get(service)?.ports.iter().flat_map(|port| &port.claims);
+        claims.into_iter().find(|(claimed, _)| claimed == key).map(|(_, frontend)| frontend)
+    }
+
+    /// Whether a Service has the keys it claims, for those that are contested.
+    pub(crate) fn holds(&self, key: &FrontendKey, name: &ServiceName) -> bool {
+        self.contested.is_empty()
+            || self.contested.get(key).and_then(BTreeSet::first).is_none_or(|winner| winner.service == *name)
+    }
+}
+
+fn field_of(kind: FrontendKind) -> &'static str {
+    match kind {
+        FrontendKind::ClusterIp => "spec.clusterIPs",
+        FrontendKind::LoadBalancer => "status.loadBalancer.ingress",
+        FrontendKind::ExternalIp => "spec.externalIPs",
+        FrontendKind::NodePort => "spec.ports[].nodePort",
+    }
+}

@@ -1,0 +1,334 @@
+//! The plan itself: what this node must do, in no backend's language. Plain data.
+//!
+//! It speaks of packets, not of Services: an address, who may use it how, and where it goes. How it comes about is in
+//! [`crate::plan`]; what it means for one packet, in [`crate::outcome`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ferrule_model::{IpFamily, PerFamily, Protocol, ServiceName, ServicePortName, Timestamp};
+use ipnet::IpNet;
+
+use crate::conflicts::Claimant;
+use crate::{LoopbackNodePorts, Quirks};
+
+/// What this node must do, per family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodePlan {
+    /// One plan for each family that is served.
+    pub families: PerFamily<FamilyPlan>,
+}
+
+/// What this node must do in one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FamilyPlan {
+    /// What holds for the whole node.
+    pub node: NodeTraffic,
+    /// One owner for each key: conflicts are settled.
+    pub(crate) frontends: BTreeMap<FrontendKey, Arc<Frontend>>,
+    /// What each Service asks for, its pools among it; looked up by name, never walked in this order.
+    pub(crate) services: HashMap<ServiceName, ServicePlan>,
+    /// The keys that more than one Service claims, with all who do, the winner first.
+    pub(crate) contested: BTreeMap<FrontendKey, BTreeSet<Claimant>>,
+    pub(crate) no_local_endpoints: NoLocalEndpoints,
+}
+
+/// What holds for the whole node, whatever the Services.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTraffic {
+    /// The family all of this is about.
+    pub family: IpFamily,
+    /// The mark that asks for masquerading: one bit.
+    pub masquerade_mark: u32,
+    /// Whether all traffic to cluster IPs is masqueraded.
+    pub masquerade_all: bool,
+    /// How local pods are known, if they are.
+    pub local_pods: Option<LocalPods>,
+    /// The addresses that accept NodePorts.
+    pub node_port_addresses: NodePortScope,
+    /// What becomes of NodePorts on loopback addresses.
+    pub loopback_node_ports: LoopbackNodePorts,
+    /// Ranges whose unallocated addresses are dropped.
+    pub guarded_service_cidrs: BTreeSet<IpNet>,
+    /// Every address of this host.
+    pub host_addresses: BTreeSet<IpAddr>,
+    /// The differences between modes that hold here.
+    pub quirks: Quirks,
+}
+
+/// How packets of this node's pods are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalPods {
+    /// Their source address is in the block.
+    From(IpNet),
+    /// They come in on this interface.
+    ByInterface(String),
+    /// They come in on an interface whose name begins like this.
+    ByInterfacePrefix(String),
+}
+
+/// Which of the host's addresses accept NodePorts. Loopback addresses never do: see [`FrontendKey::LoopbackNodePort`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodePortScope {
+    /// Every address of the host.
+    All,
+    /// These alone.
+    Only(BTreeSet<IpAddr>),
+}
+
+/// What a packet must be sent to for a frontend to apply. The order is the one everything is shown in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FrontendKey {
+    /// One port of a service address.
+    Address(IpAddr, Protocol, u16),
+    /// Everything else sent to a service address: other ports, other protocols, pings.
+    OtherPorts(IpAddr),
+    /// A port of the node's own addresses.
+    NodePort(Protocol, u16),
+    /// A port of the node's loopback addresses.
+    LoopbackNodePort(Protocol, u16),
+}
+
+/// An address and what becomes of packets to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frontend {
+    /// The Service port it belongs to; its pools are the ones meant.
+    pub owner: ServicePortName,
+    /// What made it a frontend.
+    pub kind: FrontendKind,
+    /// Who may use it how.
+    pub rules: Rules,
+}
+
+/// What made an address or port a frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FrontendKind {
+    /// `spec.clusterIP`
+    ClusterIp,
+    /// `status.loadBalancer.ingress`
+    LoadBalancer,
+    /// `spec.externalIPs`
+    ExternalIp,
+    /// `spec.ports[].nodePort`
+    NodePort,
+}
+
+/// A list in which the first match wins, and which always ends in an answer for anyone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    exceptions: Box<[(TrafficSource, Verdict)]>,
+    otherwise: Verdict,
+}
+
+/// Whose packets a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrafficSource {
+    /// Pods of this node, as far as they can be told.
+    LocalPods,
+    /// This host itself: the source is one of its addresses.
+    ThisHost,
+    /// Sources in none of these blocks.
+    OutsideRanges(Arc<[IpNet]>),
+    /// Everybody.
+    Anyone,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to one of the owner's endpoints. One that gets its own packet back has it masqueraded in any case.
+    Forward {
+        /// Which of the owner's pools.
+        pool: PoolScope,
+        /// Whether the endpoint sees an address of this node as the source.
+        masquerade: bool,
+    },
+    /// It vanishes.
+    Drop,
+    /// It is refused with an answer.
+    Reject,
+    /// It is none of our business.
+    LeaveAlone,
+}
+
+impl Rules {
+    /// The same for everybody.
+    pub fn anyone(verdict: Verdict) -> Self {
+        Self { exceptions: Box::default(), otherwise: verdict }
+    }
+
+    /// Exceptions in order, then the rest.
+    pub fn new(exceptions: Vec<(TrafficSource, Verdict)>, otherwise: Verdict) -> Self {
+        Self { exceptions: exceptions.into_boxed_slice(), otherwise }
+    }
+
+    /// The same list with one more exception in front.
+    #[must_use]
+    pub fn preceded_by(self, source: TrafficSource, verdict: Verdict) -> Self {
+        let exceptions = std::iter::once((source, verdict)).chain(self.exceptions).collect();
+        Self { exceptions, otherwise: self.otherwise }
+    }
+
+    /// The rules in the order in which they are tried; the last is for [`TrafficSource::Anyone`].
+    pub fn iter(&self) -> impl Iterator<Item = (&TrafficSource, Verdict)> {
+        let exceptions = self.exceptions.iter().map(|(source, verdict)| (source, *verdict));
+        exceptions.chain(std::iter::once((&TrafficSource::Anyone, self.otherwise)))
+    }
+
+    /// What becomes of those no exception is made for.
+    pub fn otherwise(&self) -> Verdict {
+        self.otherwise
+    }
+
+    /// Whether some rule forwards to a pool.
+    pub fn use_pool(&self, wanted: PoolScope) -> bool {
+        self.iter().any(|(_, verdict)| matches!(verdict, Verdict::Forward { pool, .. } if pool == wanted))
+    }
+}
+
+/// A pool, by its owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId {
+    /// The Service port.
+    pub owner: ServicePortName,
+    /// Which of its pools.
+    pub scope: PoolScope,
+}
+
+/// The two lists of endpoints a Service port can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PoolScope {
+    /// Those any traffic may go to.
+    Cluster,
+    /// Those on this node.
+    Local,
+}
+
+/// Endpoints among which connections are spread evenly. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// In the order of their texts.
+    pub endpoints: Box<[PoolEndpoint]>,
+    /// How long a client stays with its endpoint, if it does.
+    pub affinity_seconds: Option<u32>,
+}
+
+/// One endpoint of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolEndpoint {
+    /// Where it is.
+    pub ip: IpAddr,
+    /// The number it listens on.
+    pub port: u16,
+    /// Whether it is on this node.
+    pub is_local: bool,
+}
+
+/// Where and what a load balancer's health check asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The port to answer on.
+    pub port: u16,
+    /// How many endpoints on this node are ready.
+    pub local_endpoints: usize,
+}
+
+/// How many Service ports have endpoints, but none where their policy wants them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoLocalEndpoints {
+    /// With `internalTrafficPolicy: Local`.
+    pub internal: usize,
+    /// With `externalTrafficPolicy: Local`.
+    pub external: usize,
+}
+
+/// What one Service asks for in one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServicePlan {
+    pub created: Timestamp,
+    pub ports: Box<[PortPlan]>,
+    pub health_check: Option<HealthCheck>,
+    pub no_local_endpoints: NoLocalEndpoints,
+}
+
+/// What one Service port asks for in one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortPlan {
+    pub owner: ServicePortName,
+    pub cluster: Option<Arc<Pool>>,
+    pub local: Option<Arc<Pool>>,
+    /// The frontends it would have if nobody else claimed them, each key once.
+    pub claims: Box<[(FrontendKey, Arc<Frontend>)]>,
+    /// UDP only: the endpoints whose existing flows may live on.
+    pub serving: Box<[(IpAddr, u16)]>,
+}
+
+impl PortPlan {
+    pub(crate) fn pool(&self, scope: PoolScope) -> Option<&Arc<Pool>> {
+        match scope {
+            PoolScope::Cluster => self.cluster.as_ref(),
+            PoolScope::Local => self.local.as_ref(),
+        }
+    }
+}
+
+impl ServicePlan {
+    pub(crate) fn port(&self, owner: &ServicePortName) -> Option<&PortPlan> {
+        self.ports.iter().find(|port| port.owner == *owner)
+    }
+}
+
+impl FamilyPlan {
+    /// A plan for a node with no Services.
+    pub(crate) fn empty(node: NodeTraffic) -> Self {
+        Self {
+            node,
+            frontends: BTreeMap::new(),
+            services: HashMap::new(),
+            contested: BTreeMap::new(),
+            no_local_endpoints: NoLocalEndpoints::default(),
+        }
+    }
+
+    /// All frontends, in the order of their keys.
+    pub fn frontends(&self) -> impl Iterator<Item = (&FrontendKey, &Arc<Frontend>)> {
+        self.frontends.iter()
+    }
+
+    /// One frontend.
+    pub fn frontend(&self, key: &FrontendKey) -> Option<&Arc<Frontend>> {
+        self.frontends.get(key)
+    }
+
+    /// One pool.
+    pub fn pool(&self, owner: &ServicePortName, scope: PoolScope) -> Option<&Arc<Pool>> {
+        self.services.get(&owner.service)?.port(owner)?.pool(scope)
+    }
+
+    /// All pools, in the order of their owners.
+    pub fn pools(&self) -> Vec<(PoolId, &Arc<Pool>)> {
+        let mut pools: Vec<_> = self
+            .services
+            .values()
+            .flat_map(|service| &service.ports)
+            .flat_map(|port| [(port, PoolScope::Cluster), (port, PoolScope::Local)])
+            .filter_map(|(port, scope)| {
+                port.pool(scope).map(|pool| (PoolId { owner: port.owner.clone(), scope }, pool))
+            })
+            .collect();
+        pools.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        pools
+    }
+
+    /// What load balancers' health checks are to be told, by Service.
+    pub fn health_checks(&self) -> BTreeMap<ServiceName, HealthCheck> {
+        let checks = self.services.iter();
+        checks.filter_map(|(name, service)| Some((name.clone(), service.health_check?))).collect()
+    }
+
+    /// The counts behind `kubeproxy_sync_proxy_rules_no_local_endpoints_total`.
+    pub fn no_local_endpoints(&self) -> NoLocalEndpoints {
+        self.no_local_endpoints
+    }
+}

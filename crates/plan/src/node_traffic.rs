@@ -1,0 +1,70 @@
+//! What holds for the whole node: local pods, NodePort addresses, masquerading, guarded ranges.
+//!
+//! Combines the configuration with the Node object; what it means for a Service is in [`crate::policy`].
+
+use ferrule_model::{Cluster, IpFamily, NodeIps, NodePortAddresses, expand};
+use ipnet::IpNet;
+
+use crate::{LocalDetection, LocalPods, NodePortScope, NodeTraffic, NodeView, Quirk};
+
+/// This node's own address in each family.
+pub(crate) fn node_ips(cluster: &Cluster, view: &NodeView) -> NodeIps {
+    let host_ips = cluster.node().map_or(&[][..], |node| &node.host_ips);
+    NodeIps::settle(host_ips, view.bind_address)
+}
+
+/// The NodePort addresses of one family.
+pub(crate) fn node_port_addresses(ips: &NodeIps, view: &NodeView, family: IpFamily) -> NodePortAddresses {
+    NodePortAddresses::new(family, &expand(&view.node_port_addresses, ips))
+}
+
+/// What holds for the whole node in one family.
+pub(crate) fn node_traffic(cluster: &Cluster, view: &NodeView, addresses: &NodePortAddresses) -> NodeTraffic {
+    let (family, quirks) = (addresses.family(), view.quirks);
+    let ours = view.interface_addresses.iter().copied().filter(|ip| IpFamily::of(*ip) == family);
+    NodeTraffic {
+        family,
+        masquerade_mark: 1_u32.checked_shl(view.masquerade_bit.into()).unwrap_or_default(),
+        masquerade_all: view.masquerade_all,
+        local_pods: local_pods(cluster, view, family),
+        node_port_addresses: node_port_scope(view, addresses),
+        loopback_node_ports: view.loopback_node_ports,
+        guarded_service_cidrs: if quirks.has(Quirk::DropUnallocatedClusterIps) {
+            cluster.service_cidrs(family)
+        } else {
+            std::collections::BTreeSet::new()
+        },
+        host_addresses: ours.collect(),
+        quirks,
+    }
+}
+
+fn node_port_scope(view: &NodeView, addresses: &NodePortAddresses) -> NodePortScope {
+    let listed = view.quirks.has(Quirk::NodePortAddressesListed);
+    if addresses.match_all() && !listed {
+        return NodePortScope::All;
+    }
+    let mut accepting = addresses.among(view.interface_addresses.iter().copied());
+    accepting.retain(|ip| !ip.is_loopback());
+    if addresses.match_all() {
+        accepting.retain(|ip| !is_ipv6_link_local(*ip));
+    }
+    NodePortScope::Only(accepting)
+}
+
+fn is_ipv6_link_local(ip: std::net::IpAddr) -> bool {
+    matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+fn local_pods(cluster: &Cluster, view: &NodeView, family: IpFamily) -> Option<LocalPods> {
+    let first = |blocks: &[IpNet]| {
+        blocks.iter().find(|net| IpFamily::of_net(net) == family).copied().map(LocalPods::From)
+    };
+    match &view.local_detection {
+        LocalDetection::None => None,
+        LocalDetection::ClusterCidrs(blocks) => first(blocks),
+        LocalDetection::NodeCidrs => first(cluster.node().map_or(&[][..], |node| &node.pod_cidrs)),
+        LocalDetection::BridgeInterface(name) => Some(LocalPods::ByInterface(name.clone())),
+        LocalDetection::InterfaceNamePrefix(prefix) => Some(LocalPods::ByInterfacePrefix(prefix.clone())),
+    }
+}

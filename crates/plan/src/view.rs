@@ -1,0 +1,84 @@
+//! This node as the operator configured it and as its interfaces are: what planning needs beyond the cluster's state.
+//!
+//! Plain resolved values. Where they come from (flags, files, netlink) is not known here.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ferrule_model::{IpFamily, NodeName, NodePortSelector};
+use ipnet::IpNet;
+
+use crate::Quirks;
+
+/// How this node is to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// This node's name, for node hints.
+    pub name: NodeName,
+    /// The families to serve.
+    pub families: Vec<IpFamily>,
+    /// The configured address of this node, which wins over what its Node object says.
+    pub bind_address: Option<IpAddr>,
+    /// The bit of the packet mark that asks for masquerading, 0 to 31.
+    pub masquerade_bit: u8,
+    /// Whether all traffic to cluster IPs is masqueraded.
+    pub masquerade_all: bool,
+    /// How traffic of this node's own pods is told from other traffic.
+    pub local_detection: LocalDetection,
+    /// The addresses that accept NodePorts; empty means all.
+    pub node_port_addresses: Vec<NodePortSelector>,
+    /// What becomes of NodePorts on loopback addresses.
+    pub loopback_node_ports: LoopbackNodePorts,
+    /// Whether `spec.externalIPs` are served (gate `AllowServiceExternalIPs`).
+    pub allow_external_ips: bool,
+    /// The differences between kube-proxy's modes to reproduce; each backend declares its own.
+    pub quirks: Quirks,
+    /// Every address of every interface of this host.
+    pub interface_addresses: BTreeSet<IpAddr>,
+}
+
+impl NodeView {
+    /// Both families and kube-proxy's defaults, no detection, no interface addresses.
+    pub fn new(name: NodeName) -> Self {
+        Self {
+            name,
+            families: IpFamily::BOTH.to_vec(),
+            bind_address: None,
+            masquerade_bit: 14,
+            masquerade_all: false,
+            local_detection: LocalDetection::None,
+            node_port_addresses: Vec::new(),
+            loopback_node_ports: LoopbackNodePorts::NotServed,
+            allow_external_ips: true,
+            quirks: Quirks::NONE,
+            interface_addresses: BTreeSet::new(),
+        }
+    }
+}
+
+/// `detectLocalMode`: how traffic of this node's pods is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalDetection {
+    /// Not at all: nobody is a local pod.
+    None,
+    /// By source address, the cluster's pod ranges (the first of each family counts).
+    ClusterCidrs(Vec<IpNet>),
+    /// By source address, this Node's pod CIDRs (the first of each family counts).
+    NodeCidrs,
+    /// By the bridge the packet came in on.
+    BridgeInterface(String),
+    /// By the beginning of the name of the interface the packet came in on.
+    InterfaceNamePrefix(String),
+}
+
+/// What becomes of NodePorts on loopback addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopbackNodePorts {
+    /// Left alone: whatever listens there answers.
+    NotServed,
+    /// Served by the kernel, IPv4 only, where `nodePortAddresses` reaches loopback (iptables mode).
+    InKernel,
+    /// TCP forwarded by a process of ours where loopback is listed outright, all else rejected (nftables mode with
+    /// gate `KubeProxyNFTablesLocalhostNodePorts`).
+    ForwardedOrRejected,
+}
