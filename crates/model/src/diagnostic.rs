@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::ServiceName;
+use crate::{IpFamily, ServiceName};
 
 /// One thing that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,8 +54,12 @@ pub enum Problem {
     Missing(&'static str),
     /// A second port with the same name, number or node port; the first one counts.
     DuplicatePort(String),
-    /// Every source range was unusable or of the other family, so the load balancer is open to everyone.
-    RangesLeaveItOpen,
+    /// No source range is of this family, so its load-balancer addresses are open to everyone.
+    RangesLeaveItOpen(IpFamily),
+    /// Source ranges were asked for and none can be read, so the load-balancer addresses are closed to everyone.
+    RangesCloseIt,
+    /// A session affinity timeout outside 1 to 86400 seconds; the default is used.
+    NotATimeout(i64),
     /// A text that should be an RFC 3339 time; ignored.
     NotATime(String),
     /// Another, older Service has this address or node port.
@@ -106,9 +110,15 @@ impl fmt::Display for Problem {
             Self::DuplicatePort(what) => {
                 write!(f, "duplicates {}, the first one counts", Quoted(what))
             }
-            Self::RangesLeaveItOpen => f.write_str(
-                "no usable range for this IP family, so its load-balancer addresses are open to everyone",
-            ),
+            Self::RangesLeaveItOpen(family) => {
+                write!(f, "no range is {family}, so {family} load-balancer addresses are open to everyone")
+            }
+            Self::RangesCloseIt => {
+                f.write_str("no range can be read, so the load-balancer addresses are closed to everyone")
+            }
+            Self::NotATimeout(seconds) => {
+                write!(f, "{seconds} is not a timeout (1 to 86400 seconds), 10800 is used")
+            }
             Self::NotATime(text) => write!(f, "\"{}\" is not an RFC 3339 time, ignored", Quoted(text)),
             Self::Claimed { frontend, by } => {
                 write!(f, "{frontend} belongs to the older Service {by}, not served for this one")

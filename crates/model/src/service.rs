@@ -20,8 +20,8 @@ pub struct Service {
     pub external_ips: Box<[IpAddr]>,
     /// Load-balancer addresses that packets arrive with (`ipMode: VIP`), in the object's order.
     pub load_balancer_vips: Box<[IpAddr]>,
-    /// `spec.loadBalancerSourceRanges`; a family with no entry here is not restricted.
-    pub source_ranges: Box<[IpNet]>,
+    /// `spec.loadBalancerSourceRanges`: who may use the load-balancer addresses.
+    pub source_ranges: SourceRanges,
     /// Which endpoints traffic to the cluster IP may use.
     pub internal_policy: TrafficPolicy,
     /// Which endpoints traffic from outside may use; `Local` only on Services that can be reached from outside.
@@ -47,6 +47,33 @@ pub struct ServicePort {
     pub node_port: Option<u16>,
 }
 
+/// Who may use a Service's load-balancer addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SourceRanges {
+    /// Everyone.
+    #[default]
+    Anyone,
+    /// Sources in these blocks, in the object's order. A family with no block here is not restricted.
+    Only(Box<[IpNet]>),
+    /// Nobody: ranges were asked for, and not one of them can be read.
+    Nobody,
+}
+
+impl SourceRanges {
+    /// The blocks of one family, if it is restricted.
+    pub fn of_family(&self, family: IpFamily) -> Option<Vec<IpNet>> {
+        match self {
+            Self::Anyone => None,
+            Self::Nobody => Some(Vec::new()),
+            Self::Only(blocks) => {
+                let ours: Vec<IpNet> =
+                    blocks.iter().copied().filter(|net| IpFamily::of_net(net) == family).collect();
+                (!ours.is_empty()).then_some(ours)
+            }
+        }
+    }
+}
+
 /// Which endpoints traffic may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrafficPolicy {
@@ -66,11 +93,6 @@ impl Service {
     /// The load-balancer addresses of one family.
     pub fn load_balancer_vips(&self, family: IpFamily) -> impl Iterator<Item = IpAddr> {
         of_family(&self.load_balancer_vips, family)
-    }
-
-    /// The source ranges of one family; empty means that everyone may come.
-    pub fn source_ranges(&self, family: IpFamily) -> impl Iterator<Item = IpNet> {
-        self.source_ranges.iter().copied().filter(move |net| IpFamily::of_net(net) == family)
     }
 
     /// Whether a port can be reached by anything but the cluster IP in one family.

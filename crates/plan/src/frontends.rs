@@ -183,10 +183,10 @@ impl Claims<'_> {
 /// If this node itself may, so may its own load-balancer addresses: the host's packets to them can carry them as source.
 fn allowed_ranges(service: &Service, vips: &[IpAddr], site: Site<'_>) -> Option<Arc<[IpNet]>> {
     let family = site.node.family;
-    let mut ranges: Vec<IpNet> = service.source_ranges(family).collect();
-    if ranges.is_empty() || vips.is_empty() {
+    if vips.is_empty() {
         return None;
     }
+    let mut ranges = service.source_ranges.of_family(family)?;
     let node = site.ips.get(family);
     if ranges.iter().any(|range| range.contains(&node)) {
         ranges.extend(vips.iter().map(|vip| IpNet::from(*vip)));

@@ -219,6 +219,7 @@ impl fmt::Display for TrafficSource {
             Self::Anyone => f.write_str("anyone"),
             Self::LocalPods => f.write_str("local pods"),
             Self::ThisHost => f.write_str("this host"),
+            Self::OutsideRanges(ranges) if ranges.is_empty() => f.write_str("outside (no usable range)"),
             Self::OutsideRanges(ranges) => write!(f, "outside {}", joined(ranges.iter())),
         }
     }

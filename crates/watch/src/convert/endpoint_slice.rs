@@ -1,0 +1,163 @@
+//! An EndpointSlice, distilled.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ferrule_model::{
+    Change, Conditions, Endpoint, EndpointSlice, Hints, IpFamily, NodeName, ObjectKind, PortName, Problem,
+    ServiceName, SliceName, SlicePort, Timestamp, Zone, canonical_endpoints,
+};
+
+use super::Converted;
+use super::fields::{Namespaced, Reader};
+use crate::api;
+
+/// A slice that was put. One that cannot be used counts as gone, so that what it said before does not linger.
+pub fn endpoint_slice(object: &api::EndpointSlice, own_node: &NodeName) -> Converted {
+    let mut reader = Reader::new(ObjectKind::EndpointSlice, &object.metadata);
+    if !reader.has_usable_name(&object.metadata, Namespaced::Yes) {
+        return Converted { change: None, diagnostics: reader.diagnostics };
+    }
+    let name = SliceName::of(&object.metadata.namespace, &object.metadata.name);
+    let slice =
+        if object.metadata.labels.headless.is_some() { None } else { distil(&mut reader, object, own_node) };
+    let trigger = slice.is_some().then(|| trigger_time(&mut reader, object)).flatten();
+    Converted { change: Some(Change::Slice(name, slice, trigger)), diagnostics: reader.diagnostics }
+}
+
+/// A slice that was deleted.
+pub fn endpoint_slice_deleted(metadata: &api::ObjectMeta) -> Converted {
+    let usable = Reader::new(ObjectKind::EndpointSlice, metadata).has_usable_name(metadata, Namespaced::Yes);
+    let name = SliceName::of(&metadata.namespace, &metadata.name);
+    Converted { change: usable.then_some(Change::Slice(name, None, None)), diagnostics: Vec::new() }
+}
+
+fn distil(reader: &mut Reader, object: &api::EndpointSlice, own_node: &NodeName) -> Option<EndpointSlice> {
+    let family = family(reader, &object.address_type)?;
+    let service = service_of(reader, &object.metadata)?;
+    let ports = ports(reader, &object.ports);
+    let endpoints = endpoints(reader, object, (family, own_node));
+    Some(EndpointSlice { service, family, ports, endpoints: canonical_endpoints(endpoints) })
+}
+
+fn family(reader: &mut Reader, address_type: &str) -> Option<IpFamily> {
+    match address_type {
+        "IPv4" => Some(IpFamily::V4),
+        "IPv6" => Some(IpFamily::V6),
+        _ => {
+            reader.report("addressType", Problem::UnknownAddressType(address_type.to_string()));
+            None
+        }
+    }
+}
+
+fn service_of(reader: &mut Reader, metadata: &api::ObjectMeta) -> Option<ServiceName> {
+    const FIELD: &str = "metadata.labels[kubernetes.io/service-name]";
+    match metadata.labels.service_name.as_deref() {
+        None | Some("") => {
+            reader.report(FIELD, Problem::Missing("the slice is ignored"));
+            None
+        }
+        Some(name) => reader.is_usable_name(FIELD, name).then(|| ServiceName::of(&metadata.namespace, name)),
+    }
+}
+
+fn trigger_time(reader: &mut Reader, object: &api::EndpointSlice) -> Option<Timestamp> {
+    let text = object.metadata.annotations.last_change_trigger_time.as_deref();
+    reader.time("metadata.annotations[endpoints.kubernetes.io/last-change-trigger-time]", text)
+}
+
+fn ports(reader: &mut Reader, objects: &[api::EndpointPort]) -> Box<[SlicePort]> {
+    let numbered = objects.iter().enumerate();
+    let mut ports: Vec<SlicePort> = numbered.filter_map(|(at, object)| port(reader, at, object)).collect();
+    ports.sort();
+    ports.dedup();
+    ports.into_boxed_slice()
+}
+
+fn port(reader: &mut Reader, at: usize, object: &api::EndpointPort) -> Option<SlicePort> {
+    let field = |name: &str| format!("ports[{at}].{name}");
+    let Some(name) = object.name.as_deref() else {
+        reader.report(field("name"), Problem::Missing("the port is ignored"));
+        return None;
+    };
+    let name_is_usable = name.is_empty() || reader.is_usable_name(&field("name"), name);
+    let protocol = reader.protocol(|| field("protocol"), object.protocol.as_deref().unwrap_or_default());
+    let number = match object.port {
+        None => {
+            reader.report(field("port"), Problem::Missing("the port is ignored"));
+            None
+        }
+        Some(number) => reader.port(|| field("port"), number),
+    };
+    let (protocol, number) = protocol.zip(number).filter(|_| name_is_usable)?;
+    Some(SlicePort { name: PortName::new(name), protocol, number })
+}
+
+fn endpoints(
+    reader: &mut Reader,
+    object: &api::EndpointSlice,
+    (family, own_node): (IpFamily, &NodeName),
+) -> Vec<Endpoint> {
+    let mut shared: Vec<Arc<Hints>> = Vec::new();
+    let mut endpoints = Vec::with_capacity(object.endpoints.len());
+    for (at, endpoint) in object.endpoints.iter().enumerate() {
+        let Some(ip) = address(reader, at, endpoint, family) else { continue };
+        let node = endpoint.node_name.as_deref().unwrap_or_default();
+        endpoints.push(Endpoint {
+            ip,
+            conditions: conditions(&endpoint.conditions),
+            is_local: !node.is_empty() && node == own_node.as_str(),
+            hints: hints(&endpoint.hints, &mut shared),
+        });
+    }
+    endpoints
+}
+
+/// Only the first address of an endpoint counts.
+fn address(reader: &mut Reader, at: usize, endpoint: &api::Endpoint, family: IpFamily) -> Option<IpAddr> {
+    let field = || format!("endpoints[{at}].addresses");
+    let Some(text) = endpoint.addresses.first() else {
+        reader.report(field(), Problem::Missing("the endpoint is ignored"));
+        return None;
+    };
+    let ip = reader.ip(|| format!("{}[0]", field()), text)?;
+    if IpFamily::of(ip) != family {
+        reader.report(format!("{}[0]", field()), Problem::OtherFamily(text.clone()));
+        return None;
+    }
+    Some(ip)
+}
+
+fn conditions(object: &api::EndpointConditions) -> Conditions {
+    let absent = Conditions::READY;
+    Conditions {
+        ready: object.ready.unwrap_or(absent.ready),
+        serving: object.serving.unwrap_or(absent.serving),
+        terminating: object.terminating.unwrap_or(absent.terminating),
+    }
+}
+
+/// The endpoints of a slice mostly have the same few hints, so equal ones are kept once.
+fn hints(object: &api::EndpointHints, shared: &mut Vec<Arc<Hints>>) -> Option<Arc<Hints>> {
+    if object.for_zones.is_empty() && object.for_nodes.is_empty() {
+        return None;
+    }
+    let hints = Hints {
+        zones: sorted(object.for_zones.iter().map(|zone| Zone::new(&zone.name))),
+        nodes: sorted(object.for_nodes.iter().map(|node| NodeName::new(&node.name))),
+    };
+    if let Some(known) = shared.iter().find(|known| ***known == hints) {
+        return Some(Arc::clone(known));
+    }
+    let hints = Arc::new(hints);
+    shared.push(Arc::clone(&hints));
+    Some(hints)
+}
+
+fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Box<[T]> {
+    let mut items: Vec<T> = items.collect();
+    items.sort_unstable();
+    items.dedup();
+    items.into_boxed_slice()
+}
