@@ -1,0 +1,12 @@
+//! Behaviour as text a person can read, and the small world it is told in. For tests only.
+//!
+//! A [`Story`] is a text file: a cluster in a few words, the plan that follows, packets and what becomes of them,
+//! changes and what they change. The words of its cluster are turned into the same API objects a real API server sends,
+//! so every story runs through the converters, the model and the planner. The [`World`] does that and can be used alone.
+//! `stories/README.md` describes the format.
+
+mod story;
+mod world;
+
+pub use story::{Finding, Story, StoryError, stories_in};
+pub use world::{Step, World, WorldError};

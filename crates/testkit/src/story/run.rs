@@ -1,0 +1,207 @@
+//! Running a story from its first section to its last.
+
+use std::fmt;
+
+use ferrule_model::IpFamily;
+use ferrule_plan::{PlanDelta, StaleFlows, show, show_delta, show_node};
+
+use super::sections::{Derived, Kind, Section};
+use super::{Story, StoryError, flows, packets, tables};
+use crate::world::{Step, World, WorldError};
+
+/// One thing that is not as the story says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The line of the story.
+    pub line: usize,
+    /// What it says.
+    pub told: String,
+    /// What came out.
+    pub found: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.told.contains('\n') || self.found.contains('\n') {
+            write!(f, "line {}:\n{}", self.line, difference(&self.told, &self.found))
+        } else {
+            write!(f, "line {}: told {}, found {}", self.line, self.told, self.found)
+        }
+    }
+}
+
+/// Both texts line by line, with `-` before what was only told and `+` before what was only found.
+fn difference(told: &str, found: &str) -> String {
+    let (told, found): (Vec<&str>, Vec<&str>) = (told.lines().collect(), found.lines().collect());
+    let gone = told.iter().filter(|line| !found.contains(line)).map(|line| format!("  - {line}\n"));
+    let new = found.iter().filter(|line| !told.contains(line)).map(|line| format!("  + {line}\n"));
+    gone.chain(new).collect()
+}
+
+/// A story on its way.
+pub(super) struct Run {
+    world: World,
+    step: Step,
+    /// Whether something was said that is not planned yet.
+    unsettled: bool,
+    /// For each section, what it would be if it is derived.
+    pub derived: Vec<Option<String>>,
+    pub findings: Vec<Finding>,
+}
+
+impl Run {
+    pub(super) fn over(story: &Story) -> Result<Self, StoryError> {
+        let mut run = Self {
+            world: World::default(),
+            step: Step::default(),
+            unsettled: true,
+            derived: Vec::new(),
+            findings: Vec::new(),
+        };
+        for section in &story.sections {
+            run.section(section)?;
+        }
+        run.settle(story.sections.last().map_or(1, |section| section.line));
+        Ok(run)
+    }
+
+    fn section(&mut self, section: &Section) -> Result<(), StoryError> {
+        let mut derived = None;
+        match &section.kind {
+            Kind::Proxy => self.say(section, World::run_proxy)?,
+            Kind::Cluster => self.say(section, World::say)?,
+            Kind::Objects => self.say(section, World::objects)?,
+            Kind::Then(change) => self.change(section, change)?,
+            Kind::Packets => self.packets(section)?,
+            Kind::Flows => self.flows(section)?,
+            Kind::Derived(what) => derived = Some(self.compare(section, *what)),
+        }
+        self.derived.push(derived);
+        Ok(())
+    }
+
+    fn say(
+        &mut self,
+        section: &Section,
+        say: impl FnOnce(&mut World, &str) -> Result<(), WorldError>,
+    ) -> Result<(), StoryError> {
+        self.unsettled = true;
+        say(&mut self.world, &section.body).map_err(|error| StoryError {
+            line: section.line + error.line,
+            problem: error.problem,
+        })
+    }
+
+    /// A change begins a new step: what came before is planned first. Several changes in a header are set apart by `;`.
+    fn change(&mut self, section: &Section, change: &str) -> Result<(), StoryError> {
+        self.settle(section.line);
+        let in_header = change.replace(';', "\n");
+        self.world
+            .say(&in_header)
+            .map_err(|error| StoryError { line: section.line, problem: error.problem })?;
+        self.say(section, World::say)
+    }
+
+    /// Plans what was said, and holds the plan against one made afresh.
+    fn settle(&mut self, line: usize) {
+        if !std::mem::take(&mut self.unsettled) {
+            return;
+        }
+        self.step = self.world.settle();
+        let fresh = self.world.fresh_plan();
+        if fresh != self.world.plan {
+            self.findings.push(Finding { line, told: show(&fresh), found: show(&self.world.plan) });
+        }
+    }
+
+    fn compare(&mut self, section: &Section, what: Derived) -> String {
+        self.settle(section.line);
+        let mut found = self.text_of(what);
+        // The blank line people leave between sections stays as they left it.
+        found.push_str(&"\n".repeat(section.body.len() - section.body.trim_end_matches('\n').len()).replacen('\n', "", 1));
+        let told = section.body.trim_end();
+        if told != found.trim_end() {
+            self.findings.push(Finding {
+                line: section.line,
+                told: format!("{told}\n"),
+                found: format!("{}\n", found.trim_end()),
+            });
+        }
+        found
+    }
+
+    fn text_of(&self, what: Derived) -> String {
+        match what {
+            Derived::Plan => or_nothing(show(&self.world.plan)),
+            Derived::Node => self.each_family(show_node),
+            Derived::Delta => self.delta(),
+            Derived::Counts => self.each_family(|plan| {
+                let counts = plan.no_local_endpoints();
+                format!(
+                    "{} without local endpoints: internal {}, external {}\n",
+                    plan.node.family, counts.internal, counts.external
+                )
+            }),
+            Derived::Diagnostics => {
+                let lines: String = self.step.diagnostics.iter().map(|line| format!("{line}\n")).collect();
+                or_nothing(lines)
+            }
+        }
+    }
+
+    fn each_family(&self, text: impl Fn(&ferrule_plan::FamilyPlan) -> String) -> String {
+        self.world.plan.families.iter().map(|(_, plan)| text(plan)).collect()
+    }
+
+    /// One line, or one for each family that changed.
+    fn delta(&self) -> String {
+        let line = |(family, delta): (IpFamily, &PlanDelta)| match family {
+            IpFamily::V4 => format!("{}\n", show_delta(delta)),
+            IpFamily::V6 => format!("IPv6 {}\n", show_delta(delta)),
+        };
+        let changed = self.step.deltas.iter().filter(|(_, delta)| !delta.is_empty());
+        or_nothing(changed.map(line).collect())
+    }
+
+    fn packets(&mut self, section: &Section) -> Result<(), StoryError> {
+        self.settle(section.line);
+        for row in tables::rows(section) {
+            let [from, to, told] = row.cells[..] else {
+                return Err(StoryError { line: row.line, problem: "a packet is FROM  TO  OUTCOME".into() });
+            };
+            let asked = packets::packets(from, to);
+            for packet in asked.map_err(|problem| StoryError { line: row.line, problem })? {
+                let found = self.world.outcome(&packet).to_string();
+                self.hold(row.line, packets::canonical(told), packets::canonical(&found));
+            }
+        }
+        Ok(())
+    }
+
+    fn flows(&mut self, section: &Section) -> Result<(), StoryError> {
+        self.settle(section.line);
+        for row in tables::rows(section) {
+            let [to, answered_by, told] = row.cells[..] else {
+                return Err(StoryError { line: row.line, problem: "a flow is FLOW  ANSWERED BY  THEN".into() });
+            };
+            let flow = flows::flow(to, answered_by)
+                .map_err(|problem| StoryError { line: row.line, problem })?;
+            let family = IpFamily::of(flow.to.ip());
+            let stale = self.world.family(family).zip(self.step.deltas.get(family)).is_some_and(
+                |(plan, delta)| StaleFlows::under(plan).after(delta).contains(&flow),
+            );
+            self.hold(row.line, told.to_string(), if stale { "delete" } else { "keep" }.to_string());
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, line: usize, told: String, found: String) {
+        if told != found {
+            self.findings.push(Finding { line, told, found });
+        }
+    }
+}
+
+fn or_nothing(text: String) -> String {
+    if text.is_empty() { "nothing\n".into() } else { text }
+}

@@ -1,0 +1,257 @@
+//! A small world to plan for: a few words about a cluster, turned into API objects and run through the real path.
+//!
+//! Words → API objects → converters → [`Cluster`] → plan. The words are described in `stories/README.md`; anything they
+//! cannot say is said in YAML with [`World::objects`].
+
+mod endpoint_words;
+mod node_words;
+mod objects;
+mod proxy_words;
+mod service_words;
+mod words;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ferrule_model::{Change, Cluster, Diagnostic, IpFamily, PerFamily, Touched};
+use ferrule_plan::{FamilyPlan, NodePlan, NodeView, Outcome, Packet, PlanDelta, outcome, plan, replan};
+use ferrule_watch::convert::{self, Converted};
+
+use endpoint_words::StatedEndpoint;
+use service_words::StatedService;
+use words::Words;
+
+/// A cluster, a node, and the plan for it.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// How the proxy is run.
+    pub view: NodeView,
+    /// What was distilled so far.
+    pub cluster: Cluster,
+    /// The plan for it, once something was planned.
+    pub plan: NodePlan,
+    /// Whether the view lists the NodePort addresses and detection itself, or the node's words decide.
+    pub(crate) detection_is_stated: bool,
+    services: BTreeMap<String, StatedService>,
+    endpoints: Vec<StatedEndpoint>,
+    touched: Touched,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// What one step did.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// What was touched.
+    pub touched: Touched,
+    /// What the plan changed by, per family.
+    pub deltas: PerFamily<PlanDelta>,
+    /// What could not be used, in the objects and in planning, sorted.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A line that says nothing we understand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorldError {
+    /// The line, counted from 1 in the text given.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for WorldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.problem)
+    }
+}
+
+impl std::error::Error for WorldError {}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            view: NodeView::new(ferrule_model::NodeName::new("")),
+            cluster: Cluster::default(),
+            plan: NodePlan::default(),
+            detection_is_stated: false,
+            services: BTreeMap::new(),
+            endpoints: Vec::new(),
+            touched: Touched::default(),
+            diagnostics: Vec::new(),
+        }
+    }
+}
+
+impl World {
+    /// A world described by cluster lines, already planned.
+    pub fn of(text: &str) -> Result<Self, WorldError> {
+        let mut world = Self::default();
+        world.say(text)?;
+        world.settle();
+        Ok(world)
+    }
+
+    /// How the proxy is run, a setting a line.
+    pub fn run_proxy(&mut self, text: &str) -> Result<(), WorldError> {
+        each_line(text, |words| proxy_words::setting(self, words))?;
+        self.touched.node = true;
+        Ok(())
+    }
+
+    /// States facts about the cluster, or takes them back, a line each.
+    pub fn say(&mut self, text: &str) -> Result<(), WorldError> {
+        each_line(text, |words| self.statement(words))
+    }
+
+    /// Puts Kubernetes objects written in YAML, several documents in a row.
+    pub fn objects(&mut self, yaml: &str) -> Result<(), WorldError> {
+        for converted in objects::converted(yaml, &self.view.name)? {
+            self.take(converted);
+        }
+        Ok(())
+    }
+
+    /// Plans what was said since the last time.
+    pub fn settle(&mut self) -> Step {
+        let touched = std::mem::take(&mut self.touched);
+        let mut diagnostics = std::mem::take(&mut self.diagnostics);
+        let (deltas, found) = replan(&mut self.plan, &self.cluster, &touched, &self.view);
+        diagnostics.extend(found);
+        diagnostics.sort();
+        diagnostics.dedup();
+        Step { touched, deltas, diagnostics }
+    }
+
+    /// Says, plans, and tells what changed.
+    pub fn then(&mut self, text: &str) -> Result<Step, WorldError> {
+        self.say(text)?;
+        Ok(self.settle())
+    }
+
+    /// The plan made afresh, which must be the one at hand.
+    pub fn fresh_plan(&self) -> NodePlan {
+        plan(&self.cluster, &self.view).0
+    }
+
+    /// One family's plan.
+    pub fn family(&self, family: IpFamily) -> Option<&FamilyPlan> {
+        self.plan.families.get(family)
+    }
+
+    /// What becomes of a packet; a family that is not served is left untouched.
+    pub fn outcome(&self, packet: &Packet) -> Outcome {
+        let plan = self.family(IpFamily::of(packet.to));
+        plan.map_or(Outcome::Untouched, |plan| outcome(plan, packet))
+    }
+
+    /// Applies one change, for tests that speak the model's language.
+    pub fn apply(&mut self, change: Change) -> Touched {
+        let touched = self.cluster.apply(change);
+        self.touched.merge(touched.clone());
+        touched
+    }
+
+    fn statement(&mut self, words: &mut Words<'_>) -> Result<(), String> {
+        match words.next() {
+            Some("service") => self.put_service(words),
+            Some("endpoint") => self.put_endpoint(words),
+            Some("node") => node_words::node(self, words),
+            Some("serviceCIDR") => node_words::service_cidr(self, words),
+            Some("gone") => self.take_back(words),
+            Some(other) => {
+                Err(format!("unknown word \"{other}\" (service, endpoint, node, serviceCIDR, gone)"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn put_service(&mut self, words: &mut Words<'_>) -> Result<(), String> {
+        let service = StatedService::read(words)?;
+        let name = service.name();
+        self.take(convert::service(&service.object));
+        self.services.insert(name.clone(), service);
+        self.put_slices_of(&name);
+        Ok(())
+    }
+
+    fn put_endpoint(&mut self, words: &mut Words<'_>) -> Result<(), String> {
+        let endpoint = StatedEndpoint::read(words)?;
+        self.endpoints.retain(|known| !known.is_same_as(&endpoint));
+        let service = endpoint.service.clone();
+        self.endpoints.push(endpoint);
+        self.put_slices_of(&service);
+        Ok(())
+    }
+
+    fn take_back(&mut self, words: &mut Words<'_>) -> Result<(), String> {
+        match words.next() {
+            Some("service") => {
+                let name = words::namespaced(words.value("a service name")?);
+                let Some(service) = self.services.remove(&name) else {
+                    return Err(format!("there is no service {name} to take back"));
+                };
+                self.take(convert::service_deleted(&service.object.metadata));
+                Ok(())
+            }
+            Some("endpoint") => {
+                let endpoint = StatedEndpoint::read(words)?;
+                let before = self.endpoints.len();
+                self.endpoints.retain(|known| !known.is_same_as(&endpoint));
+                if self.endpoints.len() == before {
+                    return Err(format!("there is no endpoint {} to take back", endpoint.address));
+                }
+                self.put_slices_of(&endpoint.service);
+                self.take_empty_slice(&endpoint);
+                Ok(())
+            }
+            Some("serviceCIDR") => node_words::service_cidr_gone(self, words),
+            other => Err(format!("\"gone\" wants service, endpoint or serviceCIDR, not {other:?}")),
+        }
+    }
+
+    /// Sends all slices of a Service again; those that did not change touch nothing.
+    fn put_slices_of(&mut self, service: &str) {
+        let stated = self.services.get(service);
+        for slice in endpoint_words::slices_of(service, stated, &self.endpoints) {
+            self.take(convert::endpoint_slice(&slice, &self.view.name));
+        }
+    }
+
+    /// The control plane deletes a slice that has become empty.
+    fn take_empty_slice(&mut self, last: &StatedEndpoint) {
+        if !self.endpoints.iter().any(|other| other.slice_name() == last.slice_name()) {
+            self.take(convert::endpoint_slice_deleted(&last.slice_metadata()));
+        }
+    }
+
+    fn take(&mut self, converted: Converted) {
+        self.diagnostics.extend(converted.diagnostics);
+        if let Some(change) = converted.change {
+            self.apply(change);
+        }
+    }
+
+    /// What moved the node: its name decides which endpoints are local, so all slices are read again.
+    fn node_renamed(&mut self) {
+        let mut services: Vec<String> = self.endpoints.iter().map(|endpoint| endpoint.service.clone()).collect();
+        services.sort();
+        services.dedup();
+        for service in services {
+            self.put_slices_of(&service);
+        }
+        self.touched.node = true;
+    }
+}
+
+/// Runs over the lines that say something, naming the line in an error.
+fn each_line(text: &str, mut act: impl FnMut(&mut Words<'_>) -> Result<(), String>) -> Result<(), WorldError> {
+    for (at, line) in text.lines().enumerate() {
+        let mut words = Words::of(line);
+        if words.is_empty() {
+            continue;
+        }
+        act(&mut words)
+            .and_then(|()| words.finish())
+            .map_err(|problem| WorldError { line: at + 1, problem })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! How the proxy is run: `mode nftables`, `detectLocal ClusterCIDR 10.244.0.0/16`, …
+
+use ferrule_model::{IpFamily, NodePortSelector, parse_cidr, parse_ip};
+use ferrule_plan::{LocalDetection, LoopbackNodePorts, Quirks};
+
+use super::World;
+use super::words::Words;
+
+pub(super) fn setting(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
+    let key = words.value("a setting")?;
+    let view = &mut world.view;
+    match key {
+        "mode" => view.quirks = quirks(words.value("a mode")?)?,
+        "families" => view.families = families(&words.list("families")?)?,
+        "detectLocal" => {
+            view.local_detection = detection(words)?;
+            world.detection_is_stated = true;
+        }
+        "masqueradeAll" => view.masquerade_all = true,
+        "masqueradeBit" => {
+            let bit = words.number("a bit")?;
+            view.masquerade_bit = u8::try_from(bit).map_err(|_| format!("{bit} is not a bit"))?;
+        }
+        "nodePortAddresses" => view.node_port_addresses = selectors(&words.list("addresses")?)?,
+        "loopbackNodePorts" => view.loopback_node_ports = loopback(words.value("a way")?)?,
+        "bindAddress" => view.bind_address = parse_ip(words.value("an address")?),
+        "externalIPs" => view.allow_external_ips = words.value("on or off")? == "on",
+        _ => return Err(format!("unknown setting \"{key}\"")),
+    }
+    Ok(())
+}
+
+fn quirks(mode: &str) -> Result<Quirks, String> {
+    match mode {
+        "plain" => Ok(Quirks::NONE),
+        "nftables" => Ok(Quirks::NFTABLES),
+        "iptables" => Ok(Quirks::IPTABLES),
+        "ipvs" => Ok(Quirks::IPVS),
+        _ => Err(format!("unknown mode \"{mode}\" (plain, nftables, iptables, ipvs)")),
+    }
+}
+
+fn families(texts: &[String]) -> Result<Vec<IpFamily>, String> {
+    let family = |text: &String| match text.as_str() {
+        "IPv4" => Ok(IpFamily::V4),
+        "IPv6" => Ok(IpFamily::V6),
+        _ => Err(format!("unknown family \"{text}\"")),
+    };
+    texts.iter().map(family).collect()
+}
+
+fn detection(words: &mut Words<'_>) -> Result<LocalDetection, String> {
+    Ok(match words.value("a way to tell local pods")? {
+        "none" => LocalDetection::None,
+        "NodeCIDR" => LocalDetection::NodeCidrs,
+        "ClusterCIDR" => {
+            let texts = words.list("CIDRs")?;
+            let blocks: Option<_> = texts.iter().map(|text| parse_cidr(text)).collect();
+            LocalDetection::ClusterCidrs(blocks.ok_or_else(|| format!("{texts:?} are not CIDRs"))?)
+        }
+        "BridgeInterface" => LocalDetection::BridgeInterface(words.value("an interface")?.into()),
+        "InterfaceNamePrefix" => LocalDetection::InterfaceNamePrefix(words.value("a prefix")?.into()),
+        other => return Err(format!("unknown way \"{other}\" to tell local pods")),
+    })
+}
+
+fn selectors(texts: &[String]) -> Result<Vec<NodePortSelector>, String> {
+    let selector = |text: &String| {
+        NodePortSelector::parse(text).ok_or_else(|| format!("\"{text}\" is neither CIDR nor keyword"))
+    };
+    texts.iter().map(selector).collect()
+}
+
+fn loopback(text: &str) -> Result<LoopbackNodePorts, String> {
+    match text {
+        "notServed" => Ok(LoopbackNodePorts::NotServed),
+        "inKernel" => Ok(LoopbackNodePorts::InKernel),
+        "forwardedOrRejected" => Ok(LoopbackNodePorts::ForwardedOrRejected),
+        _ => Err(format!("unknown way \"{text}\" (notServed, inKernel, forwardedOrRejected)")),
+    }
+}

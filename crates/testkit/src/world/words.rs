@@ -1,0 +1,87 @@
+//! Splitting a line into words.
+
+/// The words of one line, taken one after the other. `#` starts a comment; quotes make a word of several.
+#[derive(Clone, Debug)]
+pub(super) struct Words<'a> {
+    rest: std::vec::IntoIter<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn of(line: &'a str) -> Self {
+        let mut words = Vec::new();
+        let mut rest = line.trim_start();
+        while !rest.is_empty() && !rest.starts_with('#') {
+            let (word, after) = first_word(rest);
+            words.push(word);
+            rest = after.trim_start();
+        }
+        Self { rest: words.into_iter() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.as_slice().is_empty()
+    }
+
+    pub(super) fn next(&mut self) -> Option<&'a str> {
+        self.rest.next()
+    }
+
+    pub(super) fn peek(&self) -> Option<&'a str> {
+        self.rest.as_slice().first().copied()
+    }
+
+    /// The next word, which must be there.
+    pub(super) fn value(&mut self, what: &str) -> Result<&'a str, String> {
+        self.next().ok_or_else(|| format!("{what} is missing at the end of the line"))
+    }
+
+    /// The next word, split at commas.
+    pub(super) fn list(&mut self, what: &str) -> Result<Vec<String>, String> {
+        Ok(self.value(what)?.split(',').map(str::to_string).collect())
+    }
+
+    /// The next word as a number; any whole number, since a story may be about bad ones.
+    pub(super) fn number(&mut self, what: &str) -> Result<i64, String> {
+        let text = self.value(what)?;
+        text.parse().map_err(|_| format!("{what} should be a number, not \"{text}\""))
+    }
+
+    /// Whether the next word is this one, which is then taken.
+    pub(super) fn take_if(&mut self, word: &str) -> bool {
+        let is_next = self.peek() == Some(word);
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    /// Nothing may be left over.
+    pub(super) fn finish(&mut self) -> Result<(), String> {
+        match self.next() {
+            Some(word) => Err(format!("unexpected \"{word}\"")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn first_word(text: &str) -> (&str, &str) {
+    if let Some(quoted) = text.strip_prefix('"')
+        && let Some(end) = quoted.find('"')
+    {
+        return (&quoted[..end], &quoted[end + 1..]);
+    }
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// `namespace/name`, in `default` if no namespace is said.
+pub(super) fn namespaced(name: &str) -> String {
+    if name.contains('/') { name.to_string() } else { format!("default/{name}") }
+}
+
+/// The two halves of [`namespaced`].
+pub(super) fn namespace_and_name(name: &str) -> (String, String) {
+    let full = namespaced(name);
+    let (namespace, name) = full.split_once('/').unwrap_or(("default", &full));
+    (namespace.to_string(), name.to_string())
+}
