@@ -142,10 +142,12 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
+    /// The last cell of a row may stick out: nothing stands behind it.
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|cell| cell.chars().count()).collect();
         for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
+            let last = row.iter().rposition(|cell| !cell.is_empty()).unwrap_or_default();
+            for (width, cell) in widths.iter_mut().zip(&row[..last]) {
                 *width = (*width).max(cell.chars().count());
             }
         }

@@ -232,7 +232,8 @@ impl World {
 
     /// What moved the node: its name decides which endpoints are local, so all slices are read again.
     fn node_renamed(&mut self) {
-        let mut services: Vec<String> = self.endpoints.iter().map(|endpoint| endpoint.service.clone()).collect();
+        let mut services: Vec<String> =
+            self.endpoints.iter().map(|endpoint| endpoint.service.clone()).collect();
         services.sort();
         services.dedup();
         for service in services {
@@ -243,7 +244,10 @@ impl World {
 }
 
 /// Runs over the lines that say something, naming the line in an error.
-fn each_line(text: &str, mut act: impl FnMut(&mut Words<'_>) -> Result<(), String>) -> Result<(), WorldError> {
+fn each_line(
+    text: &str,
+    mut act: impl FnMut(&mut Words<'_>) -> Result<(), String>,
+) -> Result<(), WorldError> {
     for (at, line) in text.lines().enumerate() {
         let mut words = Words::of(line);
         if words.is_empty() {

@@ -95,7 +95,8 @@ fn chosen(names: &[String]) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for name in names {
         let wanted = name.trim_start_matches("stories/").trim_end_matches(".story");
-        let named = |path: &&PathBuf| short(path) == wanted || path.file_stem().is_some_and(|stem| stem == wanted);
+        let named =
+            |path: &&PathBuf| short(path) == wanted || path.file_stem().is_some_and(|stem| stem == wanted);
         let path = all.iter().find(named).cloned().or_else(|| given_file(name));
         found.push(path.ok_or_else(|| format!("there is no story \"{name}\" under {}", folder.display()))?);
     }

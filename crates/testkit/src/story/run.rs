@@ -86,10 +86,8 @@ impl Run {
         say: impl FnOnce(&mut World, &str) -> Result<(), WorldError>,
     ) -> Result<(), StoryError> {
         self.unsettled = true;
-        say(&mut self.world, &section.body).map_err(|error| StoryError {
-            line: section.line + error.line,
-            problem: error.problem,
-        })
+        say(&mut self.world, &section.body)
+            .map_err(|error| StoryError { line: section.line + error.line, problem: error.problem })
     }
 
     /// A change begins a new step: what came before is planned first. Several changes in a header are set apart by `;`.
@@ -118,7 +116,11 @@ impl Run {
         self.settle(section.line);
         let mut found = self.text_of(what);
         // The blank line people leave between sections stays as they left it.
-        found.push_str(&"\n".repeat(section.body.len() - section.body.trim_end_matches('\n').len()).replacen('\n', "", 1));
+        found.push_str(
+            &"\n"
+                .repeat(section.body.len() - section.body.trim_end_matches('\n').len())
+                .replacen('\n', "", 1),
+        );
         let told = section.body.trim_end();
         if told != found.trim_end() {
             self.findings.push(Finding {
@@ -182,14 +184,19 @@ impl Run {
         self.settle(section.line);
         for row in tables::rows(section) {
             let [to, answered_by, told] = row.cells[..] else {
-                return Err(StoryError { line: row.line, problem: "a flow is FLOW  ANSWERED BY  THEN".into() });
+                return Err(StoryError {
+                    line: row.line,
+                    problem: "a flow is FLOW  ANSWERED BY  THEN".into(),
+                });
             };
-            let flow = flows::flow(to, answered_by)
-                .map_err(|problem| StoryError { line: row.line, problem })?;
+            let flow =
+                flows::flow(to, answered_by).map_err(|problem| StoryError { line: row.line, problem })?;
             let family = IpFamily::of(flow.to.ip());
-            let stale = self.world.family(family).zip(self.step.deltas.get(family)).is_some_and(
-                |(plan, delta)| StaleFlows::under(plan).after(delta).contains(&flow),
-            );
+            let stale = self
+                .world
+                .family(family)
+                .zip(self.step.deltas.get(family))
+                .is_some_and(|(plan, delta)| StaleFlows::under(plan).after(delta).contains(&flow));
             self.hold(row.line, told.to_string(), if stale { "delete" } else { "keep" }.to_string());
         }
         Ok(())

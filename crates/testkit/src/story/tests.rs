@@ -36,7 +36,10 @@ fn a_wrong_packet_is_found_and_never_blessed_away() {
     let blessed = Story::parse(&wrong).expect("a story").blessed().expect("a story that runs");
     let findings = findings(&blessed);
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!((findings[0].line, findings[0].told.as_str(), findings[0].found.as_str()), (8, "rejected", "dropped"));
+    assert_eq!(
+        (findings[0].line, findings[0].told.as_str(), findings[0].found.as_str()),
+        (8, "rejected", "dropped")
+    );
 }
 
 #[test]

@@ -46,7 +46,11 @@ impl StatedEndpoint {
     pub(super) fn slice_name(&self) -> String {
         let family = if self.address.contains(':') { "v6" } else { "v4" };
         let (_, service) = namespace_and_name(&self.service);
-        if self.slice.is_empty() { format!("{service}-{family}") } else { format!("{service}-{}-{family}", self.slice) }
+        if self.slice.is_empty() {
+            format!("{service}-{family}")
+        } else {
+            format!("{service}-{}-{family}", self.slice)
+        }
     }
 
     pub(super) fn slice_metadata(&self) -> api::ObjectMeta {

@@ -47,11 +47,8 @@ pub(super) fn service_cidr(world: &mut World, words: &mut Words<'_>) -> Result<(
     let is_name = first.split(',').all(|text| parse_cidr(text).is_none()) && words.peek().is_some();
     let mut object = api::ServiceCidr::default();
     object.metadata.name = if is_name { first.into() } else { "kubernetes".into() };
-    object.spec.cidrs = if is_name {
-        words.list("a service CIDR")?
-    } else {
-        first.split(',').map(str::to_string).collect()
-    };
+    object.spec.cidrs =
+        if is_name { words.list("a service CIDR")? } else { first.split(',').map(str::to_string).collect() };
     world.take(convert::service_cidr(&object));
     Ok(())
 }

@@ -36,7 +36,10 @@ impl StatedService {
         let Some(kind) = words.peek().filter(|word| is_type(word)) else { return };
         words.next();
         self.object.spec.kind = kind.into();
-        while let Some(vip) = words.peek().filter(|word| word.starts_with(|c: char| c.is_ascii_digit() || c == ':') || word.contains(':')) {
+        while let Some(vip) = words
+            .peek()
+            .filter(|word| word.starts_with(|c: char| c.is_ascii_digit() || c == ':') || word.contains(':'))
+        {
             words.next();
             let ingress = api::LoadBalancerIngress { ip: vip.into(), ip_mode: None };
             self.object.status.load_balancer.ingress.push(ingress);

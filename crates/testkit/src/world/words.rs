@@ -46,15 +46,6 @@ impl<'a> Words<'a> {
         text.parse().map_err(|_| format!("{what} should be a number, not \"{text}\""))
     }
 
-    /// Whether the next word is this one, which is then taken.
-    pub(super) fn take_if(&mut self, word: &str) -> bool {
-        let is_next = self.peek() == Some(word);
-        if is_next {
-            self.next();
-        }
-        is_next
-    }
-
     /// Nothing may be left over.
     pub(super) fn finish(&mut self) -> Result<(), String> {
         match self.next() {

@@ -1,0 +1,59 @@
+# The one entry point. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Tools that the checks need and that are built once, outside the tree.
+FERRULE_CACHE ?= $(HOME)/.cache/ferrule
+export FERRULE_CACHE
+
+STORY := cargo run --quiet --locked -p ferrule-testkit --bin story --
+
+# For `make story`, `make fuzz`.
+NAME ?=
+TARGET ?=
+SECONDS ?= 60
+
+.PHONY: help
+help:
+	@printf 'Ferrule. Targets:\n\n'
+	@sed -nE 's/^([a-z-]+):.*## (.*)$$/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
+	@printf '\nNew here? Start with `make demo` and CONTRIBUTING.md.\n'
+
+.PHONY: demo
+demo: setup ## Show a small cluster, its plan and what becomes of some packets
+	@cargo run --quiet --locked --release -p ferrule-testkit --bin story -- demo
+
+.PHONY: test
+test: setup ## Run every story and every test
+	@scripts/test
+
+.PHONY: check
+check: setup ## Run what a change must pass besides tests: format, lints, docs, licences, tidy, coverage
+	@scripts/check
+
+.PHONY: story
+story: setup ## Run one story, or all: make story NAME=local-policy-none-local
+	@$(STORY) run $(NAME)
+
+.PHONY: bless
+bless: setup ## Rewrite the derived sections of all stories; read the diff before you commit it
+	@$(STORY) bless
+
+.PHONY: bench
+bench: setup ## Measure time, allocations and memory of planning at several cluster sizes
+	@echo 'Building the benchmarks (optimised, a minute or two the first time) …'
+	@cargo bench --quiet --locked -p ferrule-testkit --bench '*'
+
+.PHONY: fuzz
+fuzz: setup ## Feed the parsers random input: make fuzz [TARGET=name] [SECONDS=60]
+	@scripts/fuzz '$(SECONDS)' $(TARGET)
+
+.PHONY: clean-cache
+clean-cache: ## Remove the tools that `make check` built outside the tree
+	rm -rf -- '$(FERRULE_CACHE)/tools'
+
+.PHONY: setup
+setup:
+	@scripts/setup
