@@ -3,8 +3,9 @@
 //! A [`Story`] is a text file: a cluster in a few words, the plan that follows, packets and what becomes of them,
 //! changes and what they change. The words of its cluster are turned into the same API objects a real API server sends,
 //! so every story runs through the converters, the model and the planner. The [`World`] does that and can be used alone.
-//! `stories/README.md` describes the format.
+//! `stories/README.md` describes the format. For properties that must hold for any cluster there is [`random`].
 
+pub mod random;
 mod story;
 mod world;
 
