@@ -4,6 +4,7 @@
 //! edits, resyncs) that is none. It keeps no API object and decides nothing about traffic: see `ferrule-plan`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -14,7 +15,7 @@ use crate::{EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Time
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A Service.
-    Service(ServiceName, Option<Box<Service>>),
+    Service(ServiceName, Option<Arc<Service>>),
     /// An `EndpointSlice`, with the time of the change that led to it, if it tells.
     Slice(SliceName, Option<EndpointSlice>, Option<Timestamp>),
     /// This node. A deleted Node leaves the last known one in force.
@@ -78,15 +79,15 @@ impl PartialEq for Cluster {
 /// A Service with its slices. The slices may come before the Service, and stay after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceState {
-    service: Option<Box<Service>>,
+    service: Option<Arc<Service>>,
     /// Ordered by name.
     slices: Vec<(SliceName, EndpointSlice)>,
 }
 
 impl ServiceState {
     /// The Service, if there is one.
-    pub fn service(&self) -> Option<&Service> {
-        self.service.as_deref()
+    pub fn service(&self) -> Option<&Arc<Service>> {
+        self.service.as_ref()
     }
 
     /// Its slices of one family, ordered by name.
@@ -98,10 +99,13 @@ impl ServiceState {
         self.service.is_none() && self.slices.is_empty()
     }
 
+    fn place_of(&self, name: &SliceName) -> Result<usize, usize> {
+        self.slices.binary_search_by(|(other, _)| other.cmp(name))
+    }
+
     /// Puts or removes one slice; says whether that changed anything.
     fn put_slice(&mut self, name: &SliceName, slice: Option<EndpointSlice>) -> bool {
-        let place = self.slices.binary_search_by(|(other, _)| other.cmp(name));
-        match (place, slice) {
+        match (self.place_of(name), slice) {
             (Ok(at), Some(slice)) if self.slices[at].1 == slice => return false,
             (Ok(at), Some(slice)) => self.slices[at].1 = slice,
             (Err(at), Some(slice)) => {
@@ -161,7 +165,7 @@ impl Cluster {
         self.trigger_times.take()
     }
 
-    fn put_service(&mut self, name: ServiceName, service: Option<Box<Service>>) -> Touched {
+    fn put_service(&mut self, name: ServiceName, service: Option<Arc<Service>>) -> Touched {
         if service.is_none() && !self.services.contains_key(&name) {
             return Touched::default();
         }
@@ -180,13 +184,13 @@ impl Cluster {
         slice: Option<EndpointSlice>,
         trigger: Option<Timestamp>,
     ) -> Touched {
-        let mut touched = Touched::default();
-        let wanted = slice.as_ref().map(|slice| &slice.service);
-        if let Some(old) = self.attached.get(name).filter(|old| Some(*old) != wanted).cloned() {
-            touched.merge(self.detach(&old, name));
-        }
+        let stays = slice.as_ref().is_some_and(|slice| self.has_slice(&slice.service, name));
+        let mut touched = if stays { Touched::default() } else { self.detach(name) };
         let Some(slice) = slice else { return touched };
-        let service = self.attached.entry(name.clone()).or_insert_with(|| slice.service.clone()).clone();
+        if !stays {
+            self.attached.insert(name.clone(), slice.service.clone());
+        }
+        let service = slice.service.clone();
         let state = self.services.entry(service.clone()).or_default();
         if state.put_slice(name, Some(slice)) {
             self.trigger_times.record(&service, trigger);
@@ -197,14 +201,18 @@ impl Cluster {
         touched
     }
 
-    /// Takes a slice away from its Service; touches the Service only if there is one to speak of.
-    fn detach(&mut self, service: &ServiceName, name: &SliceName) -> Touched {
-        self.attached.remove(name);
-        self.trigger_times.discard(service);
-        let Some(state) = self.services.get_mut(service) else { return Touched::default() };
+    fn has_slice(&self, service: &ServiceName, name: &SliceName) -> bool {
+        self.services.get(service).is_some_and(|state| state.place_of(name).is_ok())
+    }
+
+    /// Takes a slice away from its Service, if it has one; touches the Service only if there is one to speak of.
+    fn detach(&mut self, name: &SliceName) -> Touched {
+        let Some(service) = self.attached.remove(name) else { return Touched::default() };
+        self.trigger_times.discard(&service);
+        let Some(state) = self.services.get_mut(&service) else { return Touched::default() };
         let speaks = state.put_slice(name, None) && state.service.is_some();
-        self.forget_if_empty(service);
-        if speaks { Touched::service(service.clone()) } else { Touched::default() }
+        self.forget_if_empty(&service);
+        if speaks { Touched::service(service) } else { Touched::default() }
     }
 
     fn put_node(&mut self, node: Node) -> Touched {

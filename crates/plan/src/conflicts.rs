@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ferrule_model::{Diagnostic, ObjectKind, Problem, ServiceName, Timestamp};
 
-use crate::ir::ServicePlan;
+use crate::ir::{Claim, ServicePlan};
 use crate::{FamilyPlan, Frontend, FrontendKey, FrontendKind, PlanDelta};
 
 /// A Service that claims a key. The order is the order of precedence.
@@ -21,7 +21,7 @@ pub(crate) struct Claimant {
 impl FamilyPlan {
     /// Takes a Service's claims out, letting the next in line have what it had.
     pub(crate) fn withdraw(&mut self, name: &ServiceName, service: &ServicePlan, delta: &mut PlanDelta) {
-        for (key, _) in service.ports.iter().flat_map(|port| &port.claims) {
+        for Claim { key, .. } in service.ports.iter().flat_map(|port| port.claims.iter()) {
             match self.contested.get_mut(key) {
                 Some(claimants) => {
                     claimants.retain(|claimant| claimant.service != *name);
@@ -42,14 +42,15 @@ impl FamilyPlan {
         }
     }
 
-    /// Puts a Service's claims in. The Service must be in the plan already.
-    pub(crate) fn stake(&mut self, name: &ServiceName, service: &ServicePlan, delta: &mut PlanDelta) {
-        for (key, frontend) in service.ports.iter().flat_map(|port| &port.claims) {
+    /// Puts in the claims of a Service that is in the plan already.
+    pub(crate) fn stake(&mut self, name: &ServiceName, delta: &mut PlanDelta) {
+        let Some(service) = self.services.get(name).cloned() else { return };
+        for Claim { key, frontend, .. } in service.ports.iter().flat_map(|port| port.claims.iter()) {
             let holder = self.frontends.get(key).map(|holder| holder.owner.service.clone());
             match holder.filter(|holder| holder != name) {
                 None => self.install(*key, frontend, delta),
                 Some(holder) => {
-                    let newcomer = Claimant { created: service.created, service: name.clone() };
+                    let newcomer = Claimant { created: service.service.created, service: name.clone() };
                     let holder = self.claimant(&holder);
                     let claimants = self.contested.entry(*key).or_default();
                     claimants.extend(holder);
@@ -61,21 +62,27 @@ impl FamilyPlan {
         }
     }
 
-    /// What the losers of contested keys are told; all of them, or those of some Services.
-    pub(crate) fn conflicts(&self, concerns: impl Fn(&ServiceName) -> bool) -> Vec<Diagnostic> {
-        let mut diagnostics = Vec::new();
-        for (key, claimants) in &self.contested {
-            let Some(winner) = claimants.first() else { continue };
-            if matches!(key, FrontendKey::OtherPorts(_)) {
-                continue;
-            }
-            for loser in claimants.iter().skip(1) {
-                if concerns(&loser.service) || concerns(&winner.service) {
-                    diagnostics.push(self.lost(key, &winner.service, &loser.service));
-                }
-            }
+    /// What the losers of all contested keys are told.
+    pub(crate) fn all_conflicts(&self) -> Vec<Diagnostic> {
+        self.contested.keys().flat_map(|key| self.losers(key)).collect()
+    }
+
+    /// What the losers of one Service's contested keys are told, itself among them.
+    pub(crate) fn conflicts_with(&self, name: &ServiceName) -> Vec<Diagnostic> {
+        if self.contested.is_empty() {
+            return Vec::new();
         }
-        diagnostics
+        let ports = self.services.get(name).into_iter().flat_map(|service| &service.ports);
+        ports.flat_map(|port| port.claims.iter()).flat_map(|claim| self.losers(&claim.key)).collect()
+    }
+
+    fn losers(&self, key: &FrontendKey) -> Vec<Diagnostic> {
+        let claimants = self.contested.get(key).filter(|_| !matches!(key, FrontendKey::OtherPorts(_)));
+        let Some((winner, claimants)) = claimants.and_then(|all| Some((all.first()?, all))) else {
+            return Vec::new();
+        };
+        let losers = claimants.iter().skip(1);
+        losers.map(|loser| self.lost(key, &winner.service, &loser.service)).collect()
     }
 
     fn lost(&self, key: &FrontendKey, winner: &ServiceName, loser: &ServiceName) -> Diagnostic {
@@ -104,13 +111,13 @@ impl FamilyPlan {
     }
 
     fn claimant(&self, service: &ServiceName) -> Option<Claimant> {
-        let created = self.services.get(service)?.created;
+        let created = self.services.get(service)?.service.created;
         Some(Claimant { created, service: service.clone() })
     }
 
     fn claim_of(&self, service: &ServiceName, key: &FrontendKey) -> Option<&Arc<Frontend>> {
-        let claims = self.services.get(service)?.ports.iter().flat_map(|port| &port.claims);
-        claims.into_iter().find(|(claimed, _)| claimed == key).map(|(_, frontend)| frontend)
+        let claims = self.services.get(service)?.ports.iter().flat_map(|port| port.claims.iter());
+        claims.into_iter().find(|claim| claim.key == *key).map(|claim| &claim.frontend)
     }
 
     /// Whether a Service has the keys it claims, for those that are contested.

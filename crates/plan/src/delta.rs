@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ferrule_model::{ServiceName, ServicePortName};
 
-use crate::ir::PortPlan;
+use crate::ir::{Claim, PortPlan};
 use crate::{FamilyPlan, Frontend, FrontendKey, HealthCheck, Pool, PoolId, PoolScope};
 
 /// The differences of one family.
@@ -100,8 +100,8 @@ impl PlanDelta {
         let owners = self.pools.keys().map(|id| (&id.owner, id.scope));
         for (owner, scope) in owners {
             let port = plan.services.get(&owner.service).and_then(|service| service.port(owner));
-            for (key, frontend) in port.into_iter().flat_map(|port| &port.claims) {
-                if frontend.rules.use_pool(scope) && plan.holds(key, &owner.service) {
+            for Claim { key, uses, frontend } in port.into_iter().flat_map(|port| port.claims.iter()) {
+                if uses.has(scope) && plan.holds(key, &owner.service) {
                     self.frontends.entry(*key).or_insert_with(|| Replaced {
                         was: Some(Arc::clone(frontend)),
                         now: Some(Arc::clone(frontend)),
@@ -115,5 +115,5 @@ impl PlanDelta {
 }
 
 fn keys(port: &PortPlan) -> Vec<FrontendKey> {
-    port.claims.iter().map(|(key, _)| *key).collect()
+    port.claims.iter().map(|claim| claim.key).collect()
 }

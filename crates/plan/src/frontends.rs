@@ -8,8 +8,9 @@ use std::sync::Arc;
 use ferrule_model::{NodeIps, NodePortAddresses, Protocol, Service, ServicePort, ServicePortName};
 use ipnet::IpNet;
 
+use crate::ir::{Claim, PoolUse};
 use crate::policy::{PolicyInput, Reach};
-use crate::pools::Selection;
+use crate::pools::Facts;
 use crate::{
     Frontend, FrontendKey, FrontendKind, LoopbackNodePorts, NodeTraffic, PoolScope, Quirk, Rules, Verdict,
 };
@@ -29,11 +30,11 @@ pub(crate) struct PortInput<'a> {
     pub owner: &'a ServicePortName,
     pub service: &'a Service,
     pub port: &'a ServicePort,
-    pub selection: &'a Selection,
+    pub facts: Facts,
 }
 
 /// All frontends a Service port claims, each key once.
-pub(crate) fn claims(input: PortInput<'_>, site: Site<'_>) -> Vec<(FrontendKey, Arc<Frontend>)> {
+pub(crate) fn claims(input: PortInput<'_>, site: Site<'_>) -> Vec<Claim> {
     let mut claims = Claims { input, site, policy: policy_input(input, site), list: Vec::with_capacity(4) };
     claims.cluster_ip();
     claims.load_balancer_vips();
@@ -46,7 +47,7 @@ pub(crate) fn claims(input: PortInput<'_>, site: Site<'_>) -> Vec<(FrontendKey, 
 fn policy_input<'a>(input: PortInput<'a>, site: Site<'a>) -> PolicyInput<'a> {
     PolicyInput {
         node: site.node,
-        selection: input.selection,
+        facts: input.facts,
         internal: input.service.internal_policy,
         external: input.service.external_policy,
     }
@@ -56,7 +57,7 @@ struct Claims<'a> {
     input: PortInput<'a>,
     site: Site<'a>,
     policy: PolicyInput<'a>,
-    list: Vec<(FrontendKey, Arc<Frontend>)>,
+    list: Vec<Claim>,
 }
 
 impl Claims<'_> {
@@ -143,8 +144,8 @@ impl Claims<'_> {
             TrafficPolicy::Local => PoolScope::Local,
         };
         let exists = match pool {
-            PoolScope::Cluster => self.input.selection.cluster.is_some(),
-            PoolScope::Local => self.input.selection.local.is_some(),
+            PoolScope::Cluster => self.input.facts.cluster,
+            PoolScope::Local => self.input.facts.local,
         };
         exists.then(|| Rules::anyone(Verdict::Forward { pool, masquerade: true }))
     }
@@ -160,8 +161,9 @@ impl Claims<'_> {
 
     /// The first claim to a key counts: one address may be external IP and load-balancer address of one Service.
     fn claim(&mut self, key: FrontendKey, frontend: &Arc<Frontend>) {
-        if !self.list.iter().any(|(claimed, _)| *claimed == key) {
-            self.list.push((key, Arc::clone(frontend)));
+        if !self.list.iter().any(|claim| claim.key == key) {
+            let uses = PoolUse::of(&frontend.rules);
+            self.list.push(Claim { key, uses, frontend: Arc::clone(frontend) });
         }
     }
 

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ferrule_model::{IpFamily, PerFamily, Protocol, ServiceName, ServicePortName, Timestamp};
+use ferrule_model::{IpFamily, PerFamily, Protocol, Service, ServiceName, ServicePortName};
 use ipnet::IpNet;
 
 use crate::conflicts::Claimant;
+use crate::pools::Facts;
 use crate::{LoopbackNodePorts, Quirks};
 
 /// What this node must do, per family.
@@ -246,7 +247,9 @@ pub struct NoLocalEndpoints {
 /// What one Service asks for in one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServicePlan {
-    pub created: Timestamp,
+    /// What it was planned from; the same object again means the same fields.
+    pub service: Arc<Service>,
+    /// In the order of the Service's ports.
     pub ports: Box<[PortPlan]>,
     pub health_check: Option<HealthCheck>,
     pub no_local_endpoints: NoLocalEndpoints,
@@ -258,10 +261,41 @@ pub(crate) struct PortPlan {
     pub owner: ServicePortName,
     pub cluster: Option<Arc<Pool>>,
     pub local: Option<Arc<Pool>>,
+    /// What of the endpoints its rules depend on.
+    pub facts: Facts,
     /// The frontends it would have if nobody else claimed them, each key once.
-    pub claims: Box<[(FrontendKey, Arc<Frontend>)]>,
+    pub claims: Arc<[Claim]>,
     /// UDP only: the endpoints whose existing flows may live on.
     pub serving: Box<[(IpAddr, u16)]>,
+}
+
+/// A frontend a Service port would have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub key: FrontendKey,
+    /// The pools its rules forward to, noted here because every change of an endpoint asks.
+    pub uses: PoolUse,
+    pub frontend: Arc<Frontend>,
+}
+
+/// Which pools a list of rules forwards to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PoolUse {
+    pub cluster: bool,
+    pub local: bool,
+}
+
+impl PoolUse {
+    pub(crate) fn of(rules: &Rules) -> Self {
+        Self { cluster: rules.use_pool(PoolScope::Cluster), local: rules.use_pool(PoolScope::Local) }
+    }
+
+    pub(crate) fn has(self, scope: PoolScope) -> bool {
+        match scope {
+            PoolScope::Cluster => self.cluster,
+            PoolScope::Local => self.local,
+        }
+    }
 }
 
 impl PortPlan {

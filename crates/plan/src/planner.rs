@@ -4,6 +4,7 @@
 //! a plan changed step by step equals one made afresh.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ferrule_model::{
     Cluster, Diagnostic, IpFamily, NodeIps, NodePortAddresses, PerFamily, Protocol, Service, ServiceName,
@@ -12,13 +13,11 @@ use ferrule_model::{
 
 use crate::frontends::{PortInput, Site, claims};
 use crate::health_checks::health_check;
-use crate::ir::{PortPlan, ServicePlan};
+use crate::ir::{Claim, PortPlan, ServicePlan};
 use crate::node_traffic::{node_ips, node_port_addresses, node_traffic};
-use crate::pools::{Needs, Selection, select, serving};
+use crate::pools::{Facts, Needs, select, serving};
 use crate::topology::Place;
-use crate::{
-    FamilyPlan, FrontendKey, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta, PoolScope, Quirk,
-};
+use crate::{FamilyPlan, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta, PoolScope, Quirk};
 
 /// Plans everything.
 pub fn plan(cluster: &Cluster, view: &NodeView) -> (NodePlan, Vec<Diagnostic>) {
@@ -47,16 +46,16 @@ pub fn replan(
         let is_new = slot.is_none();
         let family_plan =
             slot.get_or_insert_with(|| FamilyPlan::empty(node_traffic(cluster, view, &addresses)));
-        let mut replanning =
-            Replanning { plan: family_plan, cluster, view, ips, addresses, delta: PlanDelta::default() };
-        replanning.delta.node = is_new;
-        if touched.node || touched.service_cidrs || is_new {
+        let everything = touched.node || touched.service_cidrs || is_new;
+        let delta = PlanDelta { node: is_new, ..PlanDelta::default() };
+        let plan = family_plan;
+        let mut replanning = Replanning { plan, cluster, view, ips, addresses, everything, delta };
+        if everything {
             replanning.everything();
         } else {
             replanning.services(touched.services.iter());
         }
-        let concerned = |name: &ServiceName| is_new || touched.node || touched.services.contains(name);
-        diagnostics.extend(replanning.plan.conflicts(concerned));
+        diagnostics.extend(replanning.conflicts(touched));
         deltas.set(family, replanning.delta);
     }
     (deltas, diagnostics)
@@ -69,6 +68,8 @@ struct Replanning<'a> {
     view: &'a NodeView,
     ips: NodeIps,
     addresses: NodePortAddresses,
+    /// Whether the node itself may have changed, so that nothing can be taken over unseen.
+    everything: bool,
     delta: PlanDelta,
 }
 
@@ -89,58 +90,87 @@ impl Replanning<'_> {
         self.delta.close_over(self.plan);
     }
 
-    fn service(&mut self, name: &ServiceName) {
-        let mut now = self.cluster.service(name).and_then(|state| self.plan_service(name, state));
-        let was = self.plan.services.remove(name);
-        if was == now {
-            self.plan.services.extend(was.map(|was| (name.clone(), was)));
-            return;
-        }
-        self.note_differences(name, was.as_ref(), now.as_ref());
-        let same_claims = keep_equal_claims(was.as_ref(), now.as_mut());
-        if let Some(was) = was.as_ref().filter(|_| !same_claims) {
-            self.plan.withdraw(name, was, &mut self.delta);
-        }
-        let Some(now) = now else { return };
-        let staked = (!same_claims).then(|| now.clone());
-        self.plan.services.insert(name.clone(), now);
-        if let Some(staked) = staked {
-            self.plan.stake(name, &staked, &mut self.delta);
+    fn conflicts(&self, touched: &Touched) -> Vec<Diagnostic> {
+        if self.everything {
+            self.plan.all_conflicts()
+        } else {
+            touched.services.iter().flat_map(|name| self.plan.conflicts_with(name)).collect()
         }
     }
 
-    fn note_differences(&mut self, name: &ServiceName, was: Option<&ServicePlan>, now: Option<&ServicePlan>) {
-        let ports = |plan: Option<&ServicePlan>| -> BTreeSet<ServicePortName> {
-            plan.map_or_else(BTreeSet::new, |plan| plan.ports.iter().map(|port| port.owner.clone()).collect())
-        };
-        for owner in ports(was).union(&ports(now)) {
-            let was = was.and_then(|plan| plan.port(owner));
-            let now = now.and_then(|plan| plan.port(owner));
-            self.delta.note_pools(was, now);
-            self.delta.note_stale_flows(was, now);
+    fn service(&mut self, name: &ServiceName) {
+        let was = self.plan.services.get(name);
+        let now = self.cluster.service(name).and_then(|state| self.plan_service(name, state, was));
+        if was == now.as_ref() {
+            return;
+        }
+        let same_claims = have_same_claims(was, now.as_ref());
+        self.note_differences(name, now.as_ref());
+        let was = self.exchange(name, now);
+        if same_claims {
+            return;
+        }
+        if let Some(was) = was {
+            self.plan.withdraw(name, &was, &mut self.delta);
+        }
+        self.plan.stake(name, &mut self.delta);
+    }
+
+    /// Puts what a Service asks for now in the place of what it asked for before, which is handed back.
+    fn exchange(&mut self, name: &ServiceName, now: Option<ServicePlan>) -> Option<ServicePlan> {
+        match (self.plan.services.get_mut(name), now) {
+            (Some(place), Some(now)) => Some(std::mem::replace(place, now)),
+            (None, Some(now)) => self.plan.services.insert(name.clone(), now),
+            (_, None) => self.plan.services.remove(name),
+        }
+    }
+
+    fn note_differences(&mut self, name: &ServiceName, now: Option<&ServicePlan>) {
+        let was = self.plan.services.get(name);
+        let (ports_was, ports_now) = (ports(was), ports(now));
+        for port in ports_was {
+            let now = now.and_then(|plan| plan.port(&port.owner));
+            self.delta.note_pools(Some(port), now);
+            self.delta.note_stale_flows(Some(port), now);
+        }
+        let is_new = |port: &&PortPlan| was.and_then(|plan| plan.port(&port.owner)).is_none();
+        for port in ports_now.iter().filter(is_new) {
+            self.delta.note_pools(None, Some(port));
+            self.delta.note_stale_flows(None, Some(port));
         }
         let health_check = |plan: Option<&ServicePlan>| plan.and_then(|plan| plan.health_check);
         self.delta.note_health_check(name, health_check(was), health_check(now));
-        let counts = &mut self.plan.no_local_endpoints;
         let count = |plan: Option<&ServicePlan>| plan.map(|plan| plan.no_local_endpoints).unwrap_or_default();
-        counts.internal = counts.internal + count(now).internal - count(was).internal;
-        counts.external = counts.external + count(now).external - count(was).external;
+        let (less, more) = (count(was), count(now));
+        let counts = &mut self.plan.no_local_endpoints;
+        counts.internal = counts.internal + more.internal - less.internal;
+        counts.external = counts.external + more.external - less.external;
     }
 
-    fn plan_service(&self, name: &ServiceName, state: &ServiceState) -> Option<ServicePlan> {
+    fn plan_service(
+        &self,
+        name: &ServiceName,
+        state: &ServiceState,
+        was: Option<&ServicePlan>,
+    ) -> Option<ServicePlan> {
         let service = state.service()?;
         let family = self.plan.node.family;
         service.cluster_ips.get(family)?;
+        // With the same fields on the same node, a port's frontends are the same if their facts are.
+        let reusable = was.filter(|was| !self.everything && Arc::ptr_eq(&was.service, service));
         let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
         let mut lacking = NoLocalEndpoints::default();
-        for port in &service.ports {
-            let (planned, lacks) = self.plan_port(name, service, port, state);
+        for (at, port) in service.ports.iter().enumerate() {
+            let was = reusable.and_then(|was| was.ports.get(at));
+            let owner = was.map_or_else(|| owner(name, port), |was| was.owner.clone());
+            let planned = self.plan_port(owner, (service, port), state, was);
+            let lacks = lacking_local_endpoints(service, port, family, planned.facts);
             lacking.internal += lacks.internal;
             lacking.external += lacks.external;
             ports.push(without_claims_of(planned, &ports));
         }
         Some(ServicePlan {
-            created: service.created,
+            service: Arc::clone(service),
             ports: ports.into_boxed_slice(),
             health_check: health_check(state, family),
             no_local_endpoints: counted(lacking, &self.plan.node),
@@ -149,56 +179,64 @@ impl Replanning<'_> {
 
     fn plan_port(
         &self,
-        name: &ServiceName,
-        service: &Service,
-        port: &ServicePort,
+        owner: ServicePortName,
+        (service, port): (&Service, &ServicePort),
         state: &ServiceState,
-    ) -> (PortPlan, NoLocalEndpoints) {
+        was: Option<&PortPlan>,
+    ) -> PortPlan {
         let family = self.plan.node.family;
-        let owner =
-            ServicePortName { service: name.clone(), port: port.name.clone(), protocol: port.protocol };
         let endpoints = merged(state.slices(family), &port.name, port.protocol);
         let zone = self.cluster.node().and_then(|node| node.zone.as_ref());
         let place = Place { node: &self.view.name, zone };
         let selection = select(&endpoints, Needs::of(service, port, family), place);
-        let site = Site {
+        let facts = selection.facts();
+        let serving = if port.protocol == Protocol::Udp { serving(&endpoints) } else { Box::default() };
+        let claims = match was.filter(|was| was.facts == facts) {
+            Some(was) => Arc::clone(&was.claims),
+            None => claims(PortInput { owner: &owner, service, port, facts }, self.site()).into(),
+        };
+        let used = |scope| claims.iter().any(|claim| claim.uses.has(scope));
+        let cluster = selection.cluster.filter(|_| used(PoolScope::Cluster));
+        let local = selection.local.filter(|_| used(PoolScope::Local));
+        PortPlan { owner, cluster, local, facts, claims, serving }
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site {
             node: &self.plan.node,
             ips: self.ips,
             node_ports: &self.addresses,
             allow_external_ips: self.view.allow_external_ips,
-        };
-        let claims = claims(PortInput { owner: &owner, service, port, selection: &selection }, site);
-        let lacking = lacking_local_endpoints(service, port, family, &selection);
-        let serving = if port.protocol == Protocol::Udp { serving(&endpoints) } else { Box::default() };
-        let used = |scope| claims.iter().any(|(_, frontend)| frontend.rules.use_pool(scope));
-        let cluster = selection.cluster.filter(|_| used(PoolScope::Cluster));
-        let local = selection.local.filter(|_| used(PoolScope::Local));
-        (PortPlan { owner, cluster, local, claims: claims.into_boxed_slice(), serving }, lacking)
+        }
     }
 }
 
-/// If both claim the same, the new one takes over the old one's frontends, and nothing is to be settled again.
-fn keep_equal_claims(was: Option<&ServicePlan>, now: Option<&mut ServicePlan>) -> bool {
+fn owner(name: &ServiceName, port: &ServicePort) -> ServicePortName {
+    ServicePortName { service: name.clone(), port: port.name.clone(), protocol: port.protocol }
+}
+
+fn ports(plan: Option<&ServicePlan>) -> &[PortPlan] {
+    plan.map_or(&[], |plan| &plan.ports)
+}
+
+/// Whether both claim the same with the same seniority, so that nothing is to be settled again.
+fn have_same_claims(was: Option<&ServicePlan>, now: Option<&ServicePlan>) -> bool {
     let (Some(was), Some(now)) = (was, now) else { return false };
-    let claims = |plan: &ServicePlan| plan.ports.iter().map(|port| port.claims.len()).collect::<Vec<_>>();
-    let same = was.created == now.created
-        && claims(was) == claims(now)
-        && was.ports.iter().zip(&now.ports).all(|(was, now)| was.claims == now.claims);
-    if same {
-        for (was, now) in was.ports.iter().zip(&mut now.ports) {
-            now.claims.clone_from(&was.claims);
-        }
-    }
-    same
+    was.service.created == now.service.created
+        && was.ports.len() == now.ports.len()
+        && was
+            .ports
+            .iter()
+            .zip(&now.ports)
+            .all(|(was, now)| Arc::ptr_eq(&was.claims, &now.claims) || was.claims == now.claims)
 }
 
 /// Two ports of one Service may both stand for a whole address; the first one does.
 fn without_claims_of(mut port: PortPlan, earlier: &[PortPlan]) -> PortPlan {
-    let taken = |key: &FrontendKey| {
-        earlier.iter().any(|other| other.claims.iter().any(|(claimed, _)| claimed == key))
-    };
-    if port.claims.iter().any(|(key, _)| taken(key)) {
-        port.claims = port.claims.iter().filter(|(key, _)| !taken(key)).cloned().collect();
+    let taken =
+        |claim: &Claim| earlier.iter().any(|port| port.claims.iter().any(|other| other.key == claim.key));
+    if port.claims.iter().any(taken) {
+        port.claims = port.claims.iter().filter(|claim| !taken(claim)).cloned().collect();
     }
     port
 }
@@ -208,9 +246,9 @@ fn lacking_local_endpoints(
     service: &Service,
     port: &ServicePort,
     family: IpFamily,
-    selection: &Selection,
+    facts: Facts,
 ) -> NoLocalEndpoints {
-    let lacks = selection.any && selection.local.is_none();
+    let lacks = facts.any && !facts.local;
     let internal = service.internal_policy == TrafficPolicy::Local;
     let external =
         service.external_policy == TrafficPolicy::Local && service.is_externally_accessible(port, family);

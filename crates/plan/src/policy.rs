@@ -8,14 +8,14 @@ use std::sync::Arc;
 use ferrule_model::TrafficPolicy;
 use ipnet::IpNet;
 
-use crate::pools::Selection;
+use crate::pools::Facts;
 use crate::{NodeTraffic, PoolScope, Quirk, Rules, TrafficSource, Verdict};
 
 /// What the rules of one Service port depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PolicyInput<'a> {
     pub node: &'a NodeTraffic,
-    pub selection: &'a Selection,
+    pub facts: Facts,
     pub internal: TrafficPolicy,
     pub external: TrafficPolicy,
 }
@@ -31,7 +31,7 @@ impl PolicyInput<'_> {
     /// The rules of the cluster IP.
     pub(crate) fn internal_rules(&self) -> Rules {
         let verdict = match self.internal {
-            _ if !self.selection.any => Verdict::Reject,
+            _ if !self.facts.any => Verdict::Reject,
             TrafficPolicy::Cluster => self.forward(PoolScope::Cluster),
             TrafficPolicy::Local => self.local_or_not(Verdict::Drop),
         };
@@ -43,7 +43,7 @@ impl PolicyInput<'_> {
 
     /// The rules of external IPs, load-balancer addresses and NodePorts, before source ranges.
     pub(crate) fn external_rules(&self, reach: Reach) -> Rules {
-        if !self.selection.any {
+        if !self.facts.any {
             return self.refusal(reach);
         }
         match self.external {
@@ -58,7 +58,7 @@ impl PolicyInput<'_> {
     /// The rules of load-balancer addresses: sources outside the ranges are dropped before anything else.
     pub(crate) fn load_balancer_rules(&self, ranges: Option<&Arc<[IpNet]>>) -> Rules {
         let rules = self.external_rules(Reach::Address);
-        let ignored = !self.selection.any && self.has(Quirk::RangesIgnoredWithoutEndpoints);
+        let ignored = !self.facts.any && self.has(Quirk::RangesIgnoredWithoutEndpoints);
         match ranges.filter(|_| !ignored) {
             Some(ranges) => {
                 rules.preceded_by(TrafficSource::OutsideRanges(Arc::clone(ranges)), Verdict::Drop)
@@ -88,11 +88,11 @@ impl PolicyInput<'_> {
 
     /// Endpoints of this node, or what is said in their absence.
     fn local_or_not(&self, absent: Verdict) -> Verdict {
-        if self.selection.local.is_some() {
+        if self.facts.local {
             self.forward(PoolScope::Local)
         } else if !self.has(Quirk::LocalFallsBackToCluster) {
             absent
-        } else if self.selection.cluster.is_some() {
+        } else if self.facts.cluster {
             self.forward(PoolScope::Cluster)
         } else {
             // A virtual server without real servers answers "port unreachable".
@@ -113,8 +113,8 @@ impl PolicyInput<'_> {
     /// Forwarding with the source address kept; a pool with nothing in it refuses.
     fn forward(&self, pool: PoolScope) -> Verdict {
         let exists = match pool {
-            PoolScope::Cluster => self.selection.cluster.is_some(),
-            PoolScope::Local => self.selection.local.is_some(),
+            PoolScope::Cluster => self.facts.cluster,
+            PoolScope::Local => self.facts.local,
         };
         if exists { Verdict::Forward { pool, masquerade: false } } else { Verdict::Reject }
     }

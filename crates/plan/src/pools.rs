@@ -21,6 +21,20 @@ pub(crate) struct Selection {
     pub any: bool,
 }
 
+/// What of a port's endpoints its rules depend on: not which there are, but whether there are any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub any: bool,
+    pub cluster: bool,
+    pub local: bool,
+}
+
+impl Selection {
+    pub(crate) fn facts(&self) -> Facts {
+        Facts { any: self.any, cluster: self.cluster.is_some(), local: self.local.is_some() }
+    }
+}
+
 /// Which pools a port's traffic can need at all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {

@@ -25,7 +25,7 @@ pub const OWN_NODE: &str = "a";
 pub fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         6 => (service_name(), option::weighted(0.8, service()))
-            .prop_map(|(name, service)| Change::Service(name, service.map(Box::new))),
+            .prop_map(|(name, service)| Change::Service(name, service.map(Arc::new))),
         8 => (select(vec!["x", "y", "z", "w"]), option::weighted(0.85, slice()))
             .prop_map(|(name, slice)| Change::Slice(SliceName::of("default", name), slice, None)),
         1 => node().prop_map(|node| Change::Node(Some(node))),

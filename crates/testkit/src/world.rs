@@ -203,7 +203,10 @@ impl World {
                 self.take_empty_slice(&endpoint);
                 Ok(())
             }
-            Some("serviceCIDR") => node_words::service_cidr_gone(self, words),
+            Some("serviceCIDR") => {
+                node_words::service_cidr_gone(self, words);
+                Ok(())
+            }
             other => Err(format!("\"gone\" wants service, endpoint or serviceCIDR, not {other:?}")),
         }
     }

@@ -45,7 +45,9 @@ fn run(names: &[String]) -> Result<ExitCode, String> {
             findings => {
                 failed += 1;
                 println!("FAILED  {}", short(&path));
-                findings.iter().for_each(|finding| println!("  {finding}"));
+                for finding in findings {
+                    println!("  {finding}");
+                }
             }
         }
     }
@@ -77,7 +79,9 @@ fn show(names: &[String]) -> Result<ExitCode, String> {
         println!("{}", story.blessed().map_err(|error| format!("{}: {error}", short(&path)))?);
         let findings = story.run().map_err(|error| error.to_string())?;
         if !findings.is_empty() {
-            findings.iter().for_each(|finding| println!("NOT SO: {finding}"));
+            for finding in &findings {
+                println!("NOT SO: {finding}");
+            }
             return Ok(ExitCode::FAILURE);
         }
         println!("All of it is so: every packet above was put to the plan.");
@@ -95,9 +99,9 @@ fn chosen(names: &[String]) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for name in names {
         let wanted = name.trim_start_matches("stories/").trim_end_matches(".story");
-        let named =
+        let is_wanted =
             |path: &&PathBuf| short(path) == wanted || path.file_stem().is_some_and(|stem| stem == wanted);
-        let path = all.iter().find(named).cloned().or_else(|| given_file(name));
+        let path = all.iter().find(is_wanted).cloned().or_else(|| given_file(name));
         found.push(path.ok_or_else(|| format!("there is no story \"{name}\" under {}", folder.display()))?);
     }
     Ok(found)

@@ -33,9 +33,9 @@ impl fmt::Display for Finding {
 /// Both texts line by line, with `-` before what was only told and `+` before what was only found.
 fn difference(told: &str, found: &str) -> String {
     let (told, found): (Vec<&str>, Vec<&str>) = (told.lines().collect(), found.lines().collect());
-    let gone = told.iter().filter(|line| !found.contains(line)).map(|line| format!("  - {line}\n"));
-    let new = found.iter().filter(|line| !told.contains(line)).map(|line| format!("  + {line}\n"));
-    gone.chain(new).collect()
+    let gone = told.iter().filter(|line| !found.contains(line)).map(|line| format!("  - {line}"));
+    let new = found.iter().filter(|line| !told.contains(line)).map(|line| format!("  + {line}"));
+    gone.chain(new).collect::<Vec<_>>().join("\n")
 }
 
 /// A story on its way.
@@ -145,8 +145,9 @@ impl Run {
                 )
             }),
             Derived::Diagnostics => {
-                let lines: String = self.step.diagnostics.iter().map(|line| format!("{line}\n")).collect();
-                or_nothing(lines)
+                let lines: Vec<String> =
+                    self.step.diagnostics.iter().map(|line| line.to_string() + "\n").collect();
+                or_nothing(lines.concat())
             }
         }
     }

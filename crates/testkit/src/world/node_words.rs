@@ -53,9 +53,8 @@ pub(super) fn service_cidr(world: &mut World, words: &mut Words<'_>) -> Result<(
     Ok(())
 }
 
-pub(super) fn service_cidr_gone(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
+pub(super) fn service_cidr_gone(world: &mut World, words: &mut Words<'_>) {
     let name = words.next().unwrap_or("kubernetes");
     let metadata = api::ObjectMeta { name: name.into(), ..Default::default() };
     world.take(convert::service_cidr_deleted(&metadata));
-    Ok(())
 }

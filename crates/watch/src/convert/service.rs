@@ -1,6 +1,7 @@
 //! A Service, distilled.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ferrule_model::{
     Change, IpFamily, ObjectKind, PerFamily, Problem, Service, ServiceName, SourceRanges, TrafficPolicy,
@@ -42,7 +43,7 @@ fn is_proxied(object: &api::Service) -> bool {
         && object.spec.kind != "ExternalName"
 }
 
-fn distil(reader: &mut Reader, object: &api::Service) -> Option<Box<Service>> {
+fn distil(reader: &mut Reader, object: &api::Service) -> Option<Arc<Service>> {
     let spec = &object.spec;
     let cluster_ips = cluster_ips(reader, spec);
     if cluster_ips.is_empty() {
@@ -53,7 +54,7 @@ fn distil(reader: &mut Reader, object: &api::Service) -> Option<Box<Service>> {
     let load_balancer_vips = load_balancer_vips(reader, object);
     let external_policy = external_policy(spec);
     let source_ranges = source_ranges(reader, spec, &load_balancer_vips);
-    Some(Box::new(Service {
+    Some(Arc::new(Service {
         created: created.unwrap_or_default(),
         cluster_ips,
         external_ips,
