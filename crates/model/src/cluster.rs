@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use crate::port_names::PortNames;
 use crate::{EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Timestamp, TriggerTimes};
 
 /// One API object put or deleted, already stripped to what a proxy needs. `None` means that it is gone, or that it
@@ -65,6 +66,7 @@ pub struct Cluster {
     node: Option<Node>,
     service_cidrs: BTreeMap<String, Vec<IpNet>>,
     trigger_times: TriggerTimes,
+    port_names: PortNames,
 }
 
 impl PartialEq for Cluster {
@@ -165,13 +167,16 @@ impl Cluster {
         self.trigger_times.take()
     }
 
-    fn put_service(&mut self, name: ServiceName, service: Option<Arc<Service>>) -> Touched {
+    fn put_service(&mut self, name: ServiceName, mut service: Option<Arc<Service>>) -> Touched {
         if service.is_none() && !self.services.contains_key(&name) {
             return Touched::default();
         }
         let state = self.services.entry(name.clone()).or_default();
         if state.service == service {
             return Touched::default();
+        }
+        if let Some(service) = service.as_mut().and_then(Arc::get_mut) {
+            self.port_names.share(service.ports.iter_mut().map(|port| &mut port.name));
         }
         state.service = service;
         self.forget_if_empty(&name);
@@ -186,7 +191,8 @@ impl Cluster {
     ) -> Touched {
         let stays = slice.as_ref().is_some_and(|slice| self.has_slice(&slice.service, name));
         let mut touched = if stays { Touched::default() } else { self.detach(name) };
-        let Some(slice) = slice else { return touched };
+        let Some(mut slice) = slice else { return touched };
+        self.port_names.share(slice.ports.iter_mut().map(|port| &mut port.name));
         if !stays {
             self.attached.insert(name.clone(), slice.service.clone());
         }

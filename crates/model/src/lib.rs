@@ -23,6 +23,7 @@ mod endpoints;
 mod names;
 mod node;
 mod node_ports;
+mod port_names;
 mod service;
 mod time;
 mod trigger_times;
