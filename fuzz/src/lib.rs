@@ -1,0 +1,33 @@
+//! What every target does with an object: distil it, take it in, plan, show.
+
+use ferrule_model::{Cluster, NodeName, Timestamp};
+use ferrule_plan::{LocalDetection, NodeView, Quirks, plan, replan, show};
+use ferrule_watch::convert::Converted;
+
+/// The node all of this happens on.
+pub fn own_node() -> NodeName {
+    NodeName::new("node-a")
+}
+
+/// Takes objects in one after the other; planning step by step must come to the same as planning afresh.
+pub fn plan_all(objects: impl IntoIterator<Item = Converted>) {
+    let view = NodeView {
+        quirks: Quirks::NFTABLES,
+        local_detection: LocalDetection::NodeCidrs,
+        ..NodeView::new(own_node())
+    };
+    let mut cluster = Cluster::new(Timestamp::default());
+    let (mut stepwise, _) = plan(&cluster, &view);
+    for object in objects {
+        for diagnostic in &object.diagnostics {
+            assert!(!diagnostic.field.is_empty(), "a diagnostic names its field");
+            assert!(!diagnostic.to_string().contains('\n'), "a diagnostic is one line");
+        }
+        let Some(change) = object.change else { continue };
+        let touched = cluster.apply(change);
+        replan(&mut stepwise, &cluster, &touched, &view);
+    }
+    let (fresh, _) = plan(&cluster, &view);
+    assert!(stepwise == fresh, "replanning equals planning");
+    assert_eq!(show(&stepwise), show(&fresh));
+}
