@@ -42,7 +42,7 @@ pub enum Problem {
     NotACidr(String),
     /// An address of the other family than the object declares; the entry is ignored.
     OtherFamily(String),
-    /// A number outside 1 to 65535; the port is ignored.
+    /// A number outside 1 to 65535; the port, or the node port alone, is ignored.
     NotAPort(i64),
     /// A protocol other than TCP, UDP and SCTP; the port is ignored.
     UnknownProtocol(String),
@@ -97,7 +97,7 @@ impl fmt::Display for Problem {
                 write!(f, "\"{}\" is of another IP family than the object says, ignored", Quoted(text))
             }
             Self::NotAPort(number) => {
-                write!(f, "{number} is not a port (1 to 65535), the port is ignored")
+                write!(f, "{number} is not a port (1 to 65535), ignored")
             }
             Self::UnknownProtocol(text) => {
                 write!(f, "unknown protocol \"{}\", the port is ignored", Quoted(text))

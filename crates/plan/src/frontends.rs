@@ -74,9 +74,7 @@ impl Claims<'_> {
     fn load_balancer_vips(&mut self) {
         let vips: Vec<IpAddr> = self.input.service.load_balancer_vips(self.site.node.family).collect();
         let ranges = allowed_ranges(self.input.service, &vips, self.site);
-        self.external_addresses(FrontendKind::LoadBalancer, &vips, |policy| {
-            policy.load_balancer_rules(ranges.as_ref())
-        });
+        self.external_addresses(FrontendKind::LoadBalancer, &vips, ranges.as_ref());
     }
 
     fn external_ips(&mut self) {
@@ -84,32 +82,31 @@ impl Claims<'_> {
             return;
         }
         let ips: Vec<IpAddr> = self.input.service.external_ips(self.site.node.family).collect();
-        self.external_addresses(FrontendKind::ExternalIp, &ips, |policy| {
-            policy.external_rules(Reach::Address)
-        });
+        self.external_addresses(FrontendKind::ExternalIp, &ips, None);
     }
 
-    fn external_addresses(
-        &mut self,
-        kind: FrontendKind,
-        ips: &[IpAddr],
-        rules: impl FnOnce(&PolicyInput<'_>) -> Rules,
-    ) {
-        if ips.is_empty() {
-            return;
-        }
-        let frontend = self.frontend(kind, rules(&self.policy));
-        for ip in ips {
-            self.claim(self.address(*ip), &frontend);
-            if self.has(Quirk::RejectUnusedPortsEverywhere) {
-                self.refuse_other_ports(kind, *ip);
+    fn external_addresses(&mut self, kind: FrontendKind, ips: &[IpAddr], ranges: Option<&Arc<[IpNet]>>) {
+        // The node's own addresses serve as external ones in small clusters: there the host meets its own rules, and
+        // its other ports are not ours to refuse.
+        let host = &self.site.node.host_addresses;
+        let (ours, foreign): (Vec<IpAddr>, Vec<IpAddr>) = ips.iter().partition(|ip| host.contains(*ip));
+        for (reach, ips) in [(Reach::ThisNode, ours), (Reach::Elsewhere, foreign)] {
+            if ips.is_empty() {
+                continue;
+            }
+            let frontend = self.frontend(kind, self.policy.external_rules_within(ranges, reach));
+            for ip in ips {
+                self.claim(self.address(ip), &frontend);
+                if reach == Reach::Elsewhere && self.has(Quirk::RejectUnusedPortsEverywhere) {
+                    self.refuse_other_ports(kind, ip);
+                }
             }
         }
     }
 
     fn node_port(&mut self) {
         let Some(number) = self.input.port.node_port else { return };
-        let rules = self.policy.external_rules(Reach::NodePort);
+        let rules = self.policy.external_rules(Reach::ThisNode);
         let frontend = self.frontend(FrontendKind::NodePort, rules);
         self.claim(FrontendKey::NodePort(self.protocol(), number), &frontend);
     }
@@ -127,7 +124,7 @@ impl Claims<'_> {
         match self.site.node.loopback_node_ports {
             LoopbackNodePorts::NotServed => None,
             LoopbackNodePorts::InKernel => {
-                node_ports.contains_ipv4_loopback().then(|| self.policy.external_rules(Reach::NodePort))
+                node_ports.contains_ipv4_loopback().then(|| self.policy.external_rules(Reach::ThisNode))
             }
             LoopbackNodePorts::ForwardedOrRejected => {
                 let forwarded = node_ports.contains_explicit_loopback() && self.protocol() == Protocol::Tcp;

@@ -20,11 +20,11 @@ pub(crate) struct PolicyInput<'a> {
     pub external: TrafficPolicy,
 }
 
-/// Whether a frontend is an address, which the host's own packets may bypass, or a port of the node itself.
+/// Where a frontend's address is: elsewhere, so that the host's own packets to it leave the node, or on the node itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    Address,
-    NodePort,
+    Elsewhere,
+    ThisNode,
 }
 
 impl PolicyInput<'_> {
@@ -55,9 +55,9 @@ impl PolicyInput<'_> {
         }
     }
 
-    /// The rules of load-balancer addresses: sources outside the ranges are dropped before anything else.
-    pub(crate) fn load_balancer_rules(&self, ranges: Option<&Arc<[IpNet]>>) -> Rules {
-        let rules = self.external_rules(Reach::Address);
+    /// The same, with sources outside the ranges dropped before anything else, if there are ranges.
+    pub(crate) fn external_rules_within(&self, ranges: Option<&Arc<[IpNet]>>, reach: Reach) -> Rules {
+        let rules = self.external_rules(reach);
         let ignored = !self.facts.any && self.has(Quirk::RangesIgnoredWithoutEndpoints);
         match ranges.filter(|_| !ignored) {
             Some(ranges) => {
@@ -79,7 +79,7 @@ impl PolicyInput<'_> {
     }
 
     fn refusal(&self, reach: Reach) -> Rules {
-        if reach == Reach::Address && self.has(Quirk::HostBypassesExternalRefusals) {
+        if reach == Reach::Elsewhere && self.has(Quirk::HostBypassesExternalRefusals) {
             Rules::new(vec![(TrafficSource::ThisHost, Verdict::LeaveAlone)], Verdict::Reject)
         } else {
             Rules::anyone(Verdict::Reject)

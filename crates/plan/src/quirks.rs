@@ -16,7 +16,7 @@ pub enum Quirk {
     /// iptables: with no endpoint at all, source ranges are not looked at and everyone is rejected.
     RangesIgnoredWithoutEndpoints,
     /// iptables: the host's own packets to external addresses without endpoints leave the node unhindered, since
-    /// those rejects sit on the input and forward path only.
+    /// those rejects sit on the input and forward path only. An address of the node itself is not left that way.
     HostBypassesExternalRefusals,
     /// iptables: a NodePort that refuses everyone does so on every local address, `nodePortAddresses` or not.
     NodePortRefusalsEverywhere,
@@ -27,7 +27,8 @@ pub enum Quirk {
     LocalFallsBackToCluster,
     /// ipvs: one pool for each virtual server, so nobody is short-circuited past policy `Local`.
     OnePoolPerFrontend,
-    /// ipvs: unused ports of every service address are rejected, not of cluster IPs alone.
+    /// ipvs: unused ports of every service address are rejected, not of cluster IPs alone; but not of an external one
+    /// that is the node's own.
     RejectUnusedPortsEverywhere,
     /// ipvs: NodePorts are bound to a list of addresses even if all match, which leaves out IPv6 link-local ones.
     NodePortAddressesListed,

@@ -40,7 +40,7 @@ fn without_duplicates(
     let mut same_protocol = earlier.iter().filter(|other| other.protocol == port.protocol);
     let field = |name: &str| format!("spec.ports[{at}].{name}");
     if same_protocol.clone().any(|other| other.name == port.name) {
-        reader.report(field("name"), Problem::DuplicatePort(format!("port name \"{}\"", port.name)));
+        reader.report(field("name"), Problem::DuplicatePort(format!("port name {}", port.name)));
         return None;
     }
     if same_protocol.clone().any(|other| other.number == port.number) {

@@ -1,0 +1,13 @@
+# Two Services ask for one external IP and port: the older has it, the younger is told, and the rest of it is served.
+-- cluster --
+service young  externalIP 203.0.113.8  clusterIP 10.96.0.11  port http 80→8080  created 2026-02-01T00:00:00Z
+service old  externalIP 203.0.113.8  clusterIP 10.96.0.10  port http 80→8080  created 2026-01-01T00:00:00Z
+endpoint young 10.244.2.6  node b
+endpoint old 10.244.2.5  node b
+node a  addresses 192.0.2.1  podCIDR 10.244.1.0/24
+-- diagnostics --
+Service default/young: spec.externalIPs: 203.0.113.8:80/tcp belongs to the older Service default/old, not served for this one
+-- packets --
+FROM          TO              OUTCOME
+198.51.100.9  203.0.113.8:80  10.244.2.5:8080 masqueraded
+10.244.1.3    10.96.0.11:80   10.244.2.6:8080

@@ -1,0 +1,33 @@
+# A cluster IP spreads connections over all endpoints. Pods keep their address; the host, outsiders and a pod that meets
+# itself appear with an address of the node.
+-- proxy --
+mode nftables
+nodePortAddresses primary
+detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
+-- cluster --
+node node-a  addresses 192.0.2.10  alsoOn 192.0.2.77  zone zone-a
+service shop/web  clusterIP 10.96.0.10  port http 80→8080
+endpoint shop/web 10.244.1.5  node node-a
+endpoint shop/web 10.244.2.7  node node-b
+service shop/lb  LoadBalancer 198.51.100.20  clusterIP 10.96.0.13  port https 443→8443  nodePort 30443
+endpoint shop/lb 10.244.1.8  node node-a
+-- plan --
+FRONTEND                OWNER          FROM        THEN
+10.96.0.10:80/tcp       shop/web:http  local pods  cluster pool
+                                       anyone      cluster pool, masquerade
+10.96.0.10 other ports  shop/web:http  anyone      reject
+10.96.0.13:443/tcp      shop/lb:https  local pods  cluster pool
+                                       anyone      cluster pool, masquerade
+198.51.100.20:443/tcp   shop/lb:https  anyone      cluster pool, masquerade
+10.96.0.13 other ports  shop/lb:https  anyone      reject
+nodePort 30443/tcp      shop/lb:https  anyone      cluster pool, masquerade
+POOL                   ENDPOINTS
+shop/lb:https cluster  10.244.1.8:8443
+shop/web:http cluster  10.244.1.5:8080, 10.244.2.7:8080
+-- packets --
+FROM          TO              OUTCOME
+10.244.1.100  10.96.0.10:80   10.244.1.5:8080 | 10.244.2.7:8080  # nftables N1
+10.244.1.5    10.96.0.10:80   10.244.1.5:8080 masqueraded | 10.244.2.7:8080  # nftables N2
+192.0.2.10    10.96.0.10:80   10.244.1.5:8080 masqueraded | 10.244.2.7:8080 masqueraded  # nftables N3
+203.0.113.5   10.96.0.10:80   10.244.1.5:8080 masqueraded | 10.244.2.7:8080 masqueraded  # nftables N4
+10.244.1.100  10.96.0.13:443  10.244.1.8:8443  # nftables N12

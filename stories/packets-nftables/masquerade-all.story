@@ -1,0 +1,31 @@
+# masqueradeAll hides even pods behind the node on cluster IPs, and changes nothing about the Local policy outside.
+-- proxy --
+mode nftables
+nodePortAddresses primary
+detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
+masqueradeAll
+-- cluster --
+node node-a  addresses 192.0.2.10  alsoOn 192.0.2.77  zone zone-a
+service shop/web  clusterIP 10.96.0.10  port http 80→8080
+endpoint shop/web 10.244.1.5  node node-a
+endpoint shop/web 10.244.2.7  node node-b
+service shop/npl  NodePort  clusterIP 10.96.0.12  port http 80→8080  nodePort 30081  externalTrafficPolicy Local
+endpoint shop/npl 10.244.1.7  node node-a
+endpoint shop/npl 10.244.2.9  node node-b
+-- plan --
+FRONTEND                OWNER          FROM        THEN
+10.96.0.10:80/tcp       shop/web:http  anyone      cluster pool, masquerade
+10.96.0.10 other ports  shop/web:http  anyone      reject
+10.96.0.12:80/tcp       shop/npl:http  anyone      cluster pool, masquerade
+10.96.0.12 other ports  shop/npl:http  anyone      reject
+nodePort 30081/tcp      shop/npl:http  local pods  cluster pool
+                                       this host   cluster pool, masquerade
+                                       anyone      local pool
+POOL                   ENDPOINTS
+shop/npl:http cluster  10.244.1.7:8080, 10.244.2.9:8080
+shop/npl:http local    10.244.1.7:8080
+shop/web:http cluster  10.244.1.5:8080, 10.244.2.7:8080
+-- packets --
+FROM          TO                OUTCOME
+10.244.1.100  10.96.0.10:80     10.244.1.5:8080 masqueraded | 10.244.2.7:8080 masqueraded  # nftables N75
+203.0.113.5   192.0.2.10:30081  10.244.1.7:8080  # nftables N76
