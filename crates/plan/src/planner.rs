@@ -156,8 +156,9 @@ impl Replanning<'_> {
         let service = state.service()?;
         let family = self.plan.node.family;
         service.cluster_ips.get(family)?;
-        // With the same fields on the same node, a port's frontends are the same if their facts are.
-        let reusable = was.filter(|was| !self.everything && Arc::ptr_eq(&was.service, service));
+        // With the same fields on the same node, a port's frontends are the same if their facts are, and if the ports
+        // before it, which come first where both claim a key, claim what they did.
+        let mut reusable = was.filter(|was| !self.everything && Arc::ptr_eq(&was.service, service));
         let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
         let mut lacking = NoLocalEndpoints::default();
         for (at, port) in service.ports.iter().enumerate() {
@@ -167,7 +168,9 @@ impl Replanning<'_> {
             let lacks = lacking_local_endpoints(service, port, family, planned.facts);
             lacking.internal += lacks.internal;
             lacking.external += lacks.external;
-            ports.push(without_claims_of(planned, &ports));
+            let planned = without_claims_of(planned, &ports);
+            reusable = reusable.filter(|_| was.is_some_and(|was| Arc::ptr_eq(&was.claims, &planned.claims)));
+            ports.push(planned);
         }
         Some(ServicePlan {
             service: Arc::clone(service),
@@ -195,10 +198,7 @@ impl Replanning<'_> {
             Some(was) => Arc::clone(&was.claims),
             None => claims(PortInput { owner: &owner, service, port, facts }, self.site()).into(),
         };
-        let used = |scope| claims.iter().any(|claim| claim.uses.has(scope));
-        let cluster = selection.cluster.filter(|_| used(PoolScope::Cluster));
-        let local = selection.local.filter(|_| used(PoolScope::Local));
-        PortPlan { owner, cluster, local, facts, claims, serving }
+        PortPlan { owner, cluster: selection.cluster, local: selection.local, facts, claims, serving }
     }
 
     fn site(&self) -> Site<'_> {
@@ -231,13 +231,17 @@ fn have_same_claims(was: Option<&ServicePlan>, now: Option<&ServicePlan>) -> boo
             .all(|(was, now)| Arc::ptr_eq(&was.claims, &now.claims) || was.claims == now.claims)
 }
 
-/// Two ports of one Service may both stand for a whole address; the first one does.
+/// Two ports of one Service may both stand for a whole address; the first one does. Pools that no claim is left for go.
 fn without_claims_of(mut port: PortPlan, earlier: &[PortPlan]) -> PortPlan {
     let taken =
         |claim: &Claim| earlier.iter().any(|port| port.claims.iter().any(|other| other.key == claim.key));
     if port.claims.iter().any(taken) {
         port.claims = port.claims.iter().filter(|claim| !taken(claim)).cloned().collect();
     }
+    let used = |scope| port.claims.iter().any(|claim| claim.uses.has(scope));
+    let (cluster, local) = (used(PoolScope::Cluster), used(PoolScope::Local));
+    port.cluster = port.cluster.filter(|_| cluster);
+    port.local = port.local.filter(|_| local);
     port
 }
 
