@@ -107,3 +107,6 @@ fn is_usable(endpoint: &PortEndpoint<'_>) -> bool {
 fn is_last_resort(endpoint: &PortEndpoint<'_>) -> bool {
     endpoint.conditions.is_serving_and_terminating()
 }
+
+#[cfg(test)]
+mod tests;
