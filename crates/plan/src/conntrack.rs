@@ -52,8 +52,10 @@ impl<'a> StaleFlows<'a> {
         let address = FrontendKey::Address(flow.to.ip(), Protocol::Udp, flow.to.port());
         let node_port = FrontendKey::NodePort(Protocol::Udp, flow.to.port());
         self.is_stale_by_address(&address, flow)
-            || (self.is_of_this_host(flow.to.ip()) && self.is_stale_by_node_port(&node_port, flow))
-            || self.was_redirected_by_gone([address, node_port], flow)
+            || self.was_redirected_by_gone(&address, flow)
+            || self.is_of_this_host(flow.to.ip())
+                && (self.is_stale_by_node_port(&node_port, flow)
+                    || self.was_redirected_by_gone(&node_port, flow))
     }
 
     /// A Service address without serving endpoints has no flow that may stay.
@@ -68,8 +70,8 @@ impl<'a> StaleFlows<'a> {
         serving.is_some_and(|serving| !serving.is_empty() && !is_among(serving, flow.answered_by))
     }
 
-    fn was_redirected_by_gone(&self, keys: [FrontendKey; 2], flow: &Flow) -> bool {
-        flow.answered_by != flow.to && keys.iter().any(|key| self.gone.contains_key(key))
+    fn was_redirected_by_gone(&self, key: &FrontendKey, flow: &Flow) -> bool {
+        flow.answered_by != flow.to && self.gone.contains_key(key)
     }
 
     fn serving(&self, owner: &ServicePortName) -> Option<&[(IpAddr, u16)]> {

@@ -208,3 +208,16 @@ fn the_flows_of_a_deleted_service_go_with_it() {
     let tcp = redirected.iter().map(|flow| Flow { protocol: Tcp, ..*flow });
     assert!(!tcp.into_iter().any(|flow| stale.contains(&flow)), "K17: TCP");
 }
+
+/// A port of another Service may have the number of the node port that went.
+#[test]
+fn a_deleted_node_port_takes_no_flow_of_another_address_along() {
+    let other = "service other clusterIP 172.30.1.2 port udp 32000→53/udp\n endpoint other 10.240.9.9 ready";
+    let mut world =
+        World::of(&format!("{SERVICE}\n endpoint svc {SERVING} ready\n{other}")).expect("a world");
+    let step = world.then("gone service svc").expect("words the world knows");
+    let stale = StaleFlows::under(world.family(IpFamily::V4).expect("an IPv4 plan")).after(delta(&step));
+    assert!(stale.contains(&udp(at(NODE, 32000), at(SERVING, 9090))), "the node port's own flow");
+    assert!(!stale.contains(&udp(at("172.30.1.2", 32000), at("10.240.9.9", 53))), "another Service's flow");
+    assert!(!stale.contains(&udp(at("198.51.100.7", 32000), at("10.240.9.9", 53))), "somebody else's flow");
+}
