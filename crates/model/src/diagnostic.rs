@@ -50,6 +50,8 @@ pub enum Problem {
     UnknownAddressType(String),
     /// A name that no API server accepts (too long, control characters); the object or port is ignored.
     UnusableName(String),
+    /// A word the field does not have; its default is used.
+    UnknownValue(String, &'static str),
     /// A field that must be there; says what is ignored without it.
     Missing(&'static str),
     /// A second port with the same name, number or node port; the first one counts.
@@ -62,7 +64,7 @@ pub enum Problem {
     NotATimeout(i64),
     /// A text that should be an RFC 3339 time; ignored.
     NotATime(String),
-    /// Another, older Service has this address or node port.
+    /// Another Service, older or first by name, has this address or node port.
     Claimed {
         /// The address or node port, as the plan shows it.
         frontend: String,
@@ -106,6 +108,9 @@ impl fmt::Display for Problem {
                 write!(f, "address type \"{}\" is not proxied, the object is ignored", Quoted(text))
             }
             Self::UnusableName(text) => write!(f, "\"{}\" is not a usable name, ignored", Quoted(text)),
+            Self::UnknownValue(text, used) => {
+                write!(f, "unknown value \"{}\", {used}", Quoted(text))
+            }
             Self::Missing(consequence) => write!(f, "missing, {consequence}"),
             Self::DuplicatePort(what) => {
                 write!(f, "duplicates {}, the first one counts", Quoted(what))
@@ -121,7 +126,10 @@ impl fmt::Display for Problem {
             }
             Self::NotATime(text) => write!(f, "\"{}\" is not an RFC 3339 time, ignored", Quoted(text)),
             Self::Claimed { frontend, by } => {
-                write!(f, "{frontend} belongs to the older Service {by}, not served for this one")
+                write!(
+                    f,
+                    "{frontend} belongs to Service {by}, which is older or comes first by name; not served for this one"
+                )
             }
         }
     }

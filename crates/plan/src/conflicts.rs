@@ -67,13 +67,16 @@ impl FamilyPlan {
         self.contested.keys().flat_map(|key| self.losers(key)).collect()
     }
 
-    /// What the losers of one Service's contested keys are told, itself among them.
-    pub(crate) fn conflicts_with(&self, name: &ServiceName) -> Vec<Diagnostic> {
-        if self.contested.is_empty() {
-            return Vec::new();
-        }
-        let ports = self.services.get(name).into_iter().flat_map(|service| &service.ports);
-        ports.flat_map(|port| port.claims.iter()).flat_map(|claim| self.losers(&claim.key)).collect()
+    /// What the losers of some keys are told, each key once.
+    pub(crate) fn conflicts_over(&self, keys: BTreeSet<FrontendKey>) -> Vec<Diagnostic> {
+        keys.iter().flat_map(|key| self.losers(key)).collect()
+    }
+
+    /// The contested keys among those a Service claims.
+    pub(crate) fn contested_keys_of(&self, name: &ServiceName) -> impl Iterator<Item = FrontendKey> {
+        let ports = self.services.get(name).filter(|_| !self.contested.is_empty());
+        let claims = ports.into_iter().flat_map(|service| &service.ports).flat_map(|port| port.claims.iter());
+        claims.map(|claim| claim.key).filter(|key| self.contested.contains_key(key))
     }
 
     fn losers(&self, key: &FrontendKey) -> Vec<Diagnostic> {

@@ -90,12 +90,16 @@ impl Replanning<'_> {
         self.delta.close_over(self.plan);
     }
 
+    /// Who lost what: all of it if everything was planned, otherwise what concerns the touched Services and the
+    /// frontends that changed hands.
     fn conflicts(&self, touched: &Touched) -> Vec<Diagnostic> {
         if self.everything {
-            self.plan.all_conflicts()
-        } else {
-            touched.services.iter().flat_map(|name| self.plan.conflicts_with(name)).collect()
+            return self.plan.all_conflicts();
         }
+        let mut keys: BTreeSet<_> =
+            touched.services.iter().flat_map(|name| self.plan.contested_keys_of(name)).collect();
+        keys.extend(self.delta.frontends.keys().filter(|key| self.plan.contested.contains_key(key)));
+        self.plan.conflicts_over(keys)
     }
 
     fn service(&mut self, name: &ServiceName) {

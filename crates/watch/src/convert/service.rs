@@ -52,7 +52,7 @@ fn distil(reader: &mut Reader, object: &api::Service) -> Option<Arc<Service>> {
     let created = reader.time("metadata.creationTimestamp", object.metadata.creation_timestamp.as_deref());
     let external_ips = external_ips(reader, spec);
     let load_balancer_vips = load_balancer_vips(reader, object);
-    let external_policy = external_policy(spec);
+    let external_policy = external_policy(reader, spec);
     let source_ranges = source_ranges(reader, spec, &load_balancer_vips);
     Some(Arc::new(Service {
         created: created.unwrap_or_default(),
@@ -60,7 +60,7 @@ fn distil(reader: &mut Reader, object: &api::Service) -> Option<Arc<Service>> {
         external_ips,
         source_ranges,
         load_balancer_vips,
-        internal_policy: policy(&spec.internal_traffic_policy),
+        internal_policy: policy(reader, "spec.internalTrafficPolicy", &spec.internal_traffic_policy),
         external_policy,
         affinity_seconds: affinity_seconds(reader, spec),
         health_check_port: health_check_port(reader, spec, external_policy),
@@ -81,7 +81,11 @@ fn cluster_ips(reader: &mut Reader, spec: &api::ServiceSpec) -> PerFamily<IpAddr
         let family = match family.as_str() {
             "IPv4" => IpFamily::V4,
             "IPv6" => IpFamily::V6,
-            _ => continue,
+            other => {
+                let problem = Problem::UnknownValue(other.to_string(), "its cluster IP is ignored");
+                reader.report(format!("spec.ipFamilies[{at}]"), problem);
+                continue;
+            }
         };
         let field = || format!("spec.clusterIPs[{at}]");
         let Some(ip) = reader.ip(field, text) else { continue };
@@ -113,24 +117,40 @@ fn load_balancer_vips(reader: &mut Reader, object: &api::Service) -> Box<[IpAddr
         .collect()
 }
 
-fn policy(text: &str) -> TrafficPolicy {
-    if text == "Local" { TrafficPolicy::Local } else { TrafficPolicy::Cluster }
+fn policy(reader: &mut Reader, field: &str, text: &str) -> TrafficPolicy {
+    match text {
+        "Local" => TrafficPolicy::Local,
+        "Cluster" | "" => TrafficPolicy::Cluster,
+        other => {
+            reader.report(field, Problem::UnknownValue(other.to_string(), "Cluster is used"));
+            TrafficPolicy::Cluster
+        }
+    }
 }
 
 /// The external policy holds only for Services that are meant to be reached from outside.
-fn external_policy(spec: &api::ServiceSpec) -> TrafficPolicy {
+fn external_policy(reader: &mut Reader, spec: &api::ServiceSpec) -> TrafficPolicy {
     let is_external = match spec.kind.as_str() {
         "LoadBalancer" | "NodePort" => true,
         // An absent type is the API's default, ClusterIP.
         "ClusterIP" | "" => !spec.external_ips.is_empty(),
         _ => false,
     };
-    if is_external { policy(&spec.external_traffic_policy) } else { TrafficPolicy::Cluster }
+    if is_external {
+        policy(reader, "spec.externalTrafficPolicy", &spec.external_traffic_policy)
+    } else {
+        TrafficPolicy::Cluster
+    }
 }
 
 fn affinity_seconds(reader: &mut Reader, spec: &api::ServiceSpec) -> Option<u32> {
-    if spec.session_affinity != "ClientIP" {
-        return None;
+    match spec.session_affinity.as_str() {
+        "ClientIP" => {}
+        "None" | "" => return None,
+        other => {
+            reader.report("spec.sessionAffinity", Problem::UnknownValue(other.to_string(), "None is used"));
+            return None;
+        }
     }
     let Some(seconds) = spec.session_affinity_config.client_ip.timeout_seconds else {
         return Some(DEFAULT_AFFINITY_SECONDS);
