@@ -68,7 +68,7 @@ impl FamilyPlan {
     }
 
     /// What the losers of some keys are told, each key once.
-    pub(crate) fn conflicts_over(&self, keys: BTreeSet<FrontendKey>) -> Vec<Diagnostic> {
+    pub(crate) fn conflicts_over(&self, keys: &BTreeSet<FrontendKey>) -> Vec<Diagnostic> {
         keys.iter().flat_map(|key| self.losers(key)).collect()
     }
 

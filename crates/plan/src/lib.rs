@@ -19,7 +19,7 @@
 //! Where kube-proxy's modes disagree with the table, the difference has a name in [`Quirk`].
 //!
 //! Read on in the order a change takes: [`replan`] → pools → topology → policy → frontends → conflicts → [`PlanDelta`].
-//! To learn what a plan means for a packet, ask [`outcome`]; to read one, [`show`].
+//! To learn what a plan means for a packet, ask [`outcome`]; to read one, [`show()`].
 
 mod conflicts;
 mod conntrack;

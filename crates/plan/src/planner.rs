@@ -99,7 +99,7 @@ impl Replanning<'_> {
         let mut keys: BTreeSet<_> =
             touched.services.iter().flat_map(|name| self.plan.contested_keys_of(name)).collect();
         keys.extend(self.delta.frontends.keys().filter(|key| self.plan.contested.contains_key(key)));
-        self.plan.conflicts_over(keys)
+        self.plan.conflicts_over(&keys)
     }
 
     fn service(&mut self, name: &ServiceName) {
