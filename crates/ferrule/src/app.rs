@@ -1,0 +1,162 @@
+//! One run of the program, in kube-proxy's order: parse, answer `--help` and `--version`, complete, log, validate, act.
+//!
+//! Errors before logging is set up are plain lines; later ones are logged as `command failed`. Running a proxy is not
+//! built yet; see [`Failure::NothingToRun`].
+
+mod commands;
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use tracing::{error, info, warn};
+
+use crate::cli::version::{self, Request};
+use crate::cli::{self, CommandLine, flags, help};
+use crate::config::{CompleteError, Completed, complete, encode::encode};
+use crate::logging::{self, LogHandle};
+use crate::settings::{Problems, ProxyMode, Settings};
+
+/// Why a run ended badly, after the command line was understood.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Flags and file do not make a configuration.
+    #[error("failed complete")]
+    Complete(#[from] CompleteError),
+    /// They make one that is wrong.
+    #[error("failed validate")]
+    Validate(#[from] Problems),
+    /// The file for `--write-config-to` cannot be written.
+    #[error("writing the configuration to {path:?}")]
+    Write {
+        /// The path given.
+        path: String,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The part that serves traffic does not exist yet.
+    #[error(
+        "no proxy mode is built in this version of Ferrule, {} neither: so far it reads, checks and writes configurations",
+        .0.name()
+    )]
+    NothingToRun(ProxyMode),
+}
+
+/// Runs the program under this name with these arguments.
+pub fn run(program: &str, arguments: &[String]) -> ExitCode {
+    let program =
+        Path::new(program).file_name().map_or_else(|| program.into(), |name| name.to_string_lossy());
+    if let Some(answer) = commands::answer(&program, arguments) {
+        return match answer {
+            Ok(text) => print(&text),
+            Err(problem) => complain(&problem),
+        };
+    }
+    match cli::parse(arguments) {
+        Ok(line) => with_command_line(&program, &line),
+        Err(problem) => complain(&format!("{}\nError: {problem}", help::usage(&program))),
+    }
+}
+
+fn with_command_line(program: &str, line: &CommandLine) -> ExitCode {
+    for notice in &line.notices {
+        complain(notice);
+    }
+    if line.help {
+        return print(&help::long(program));
+    }
+    if line.positional.iter().any(|argument| !argument.is_empty()) {
+        let hint = commands::hint(program, &line.positional);
+        let refusal = format!("{program:?} does not take any arguments, got {:?}{hint}", line.positional);
+        return complain(&format!("Error: {refusal}"));
+    }
+    match version::request(&line.text(flags::VERSION)) {
+        Ok(Request::Short) => print(&format!("{}\n", version::short())),
+        Ok(Request::Raw) => print(&format!("{}\n", version::raw())),
+        Ok(Request::Run { .. }) | Err(_) => logged(line),
+    }
+}
+
+fn logged(line: &CommandLine) -> ExitCode {
+    let log = logging::install();
+    let result = act(line, &log);
+    if let Err(failure) = &result {
+        error!(err = %chain(failure), "command failed");
+    }
+    log.flush();
+    if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn act(line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
+    let completed = complete(line, |path| std::fs::read(path))?;
+    if !completed.strict_warnings.is_empty() {
+        info!(err = %completed.strict_warnings.join("\n"), "Using lenient decoding as strict decoding failed");
+    }
+    let settings = Settings::resolve(&completed, &line.text(flags::MASTER))?;
+    log.configure(&settings.logging);
+    log_flags(line, &completed);
+    log_warnings(&completed);
+    let path = line.text(flags::WRITE_CONFIG_TO);
+    if path.is_empty() {
+        return Err(Failure::NothingToRun(settings.mode));
+    }
+    let text = encode(&completed.effective.to_written());
+    std::fs::write(&path, text).map_err(|source| Failure::Write { path: path.clone(), source })?;
+    info!(file = path, "Wrote configuration");
+    Ok(())
+}
+
+/// All flags with their values at verbosity 1, as kube-proxy logs them and as tools grep for them.
+fn log_flags(line: &CommandLine, completed: &Completed) {
+    let without_file = line.text(flags::CONFIG).is_empty();
+    for flag in flags::all() {
+        let value = match flag.name {
+            flags::PROXY_MODE if without_file => completed.effective.configuration.mode.clone(),
+            flags::DETECT_LOCAL_MODE if without_file => {
+                completed.effective.configuration.detect_local_mode.clone()
+            }
+            name => line.text(name),
+        };
+        info!(target: logging::UNSTRUCTURED, v = 1, "FLAG: --{}={value:?}", flag.name);
+    }
+}
+
+fn log_warnings(completed: &Completed) {
+    for warning in &completed.gate_warnings {
+        warn!(target: logging::UNSTRUCTURED, "{warning}");
+    }
+    let hidden = &completed.effective.configuration.show_hidden_metrics_for_version;
+    if !hidden.is_empty() && *hidden != version::KUBERNETES.previous_minor() {
+        warn!(
+            version = hidden,
+            "showHiddenMetricsForVersion is one release too old, hidden metrics are shown"
+        );
+    }
+}
+
+/// An error with its causes, from the outside in.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // Writing to a String cannot fail.
+        let _ = write!(text, ": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// To stdout; a closed pipe is the reader's choice and no error.
+fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// To stderr, as one line or more.
+fn complain(text: &str) -> ExitCode {
+    let _ = writeln!(io::stderr(), "{text}");
+    ExitCode::FAILURE
+}

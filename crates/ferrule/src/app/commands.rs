@@ -1,0 +1,46 @@
+//! Commands of Ferrule's own: first arguments that no kube-proxy command line can have, since it takes none.
+//!
+//! Under the name `kube-proxy` only `completion` and `help` exist, as with the real one.
+
+use crate::cli::completion::{self, Shell};
+use crate::cli::{docs, help, man, version};
+use crate::config::docs as config_docs;
+use crate::config::suggest::closest;
+
+const OWN: [&str; 5] = ["version", "completion", "man", "docs", "help"];
+const UNDER_THE_OTHER_NAME: [&str; 2] = ["completion", "help"];
+
+/// What a command prints, or what is wrong with it; `None` if the first argument is no command.
+pub fn answer(program: &str, arguments: &[String]) -> Option<Result<String, String>> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (first, rest) = words.split_first()?;
+    if !known(program).contains(first) {
+        return None;
+    }
+    Some(match (*first, rest) {
+        ("version", []) => Ok(format!("{}\n", version::own())),
+        ("help", _) => Ok(help::long(program)),
+        ("man", []) => Ok(man::page(program)),
+        ("docs", ["flags"]) => Ok(docs::page()),
+        ("docs", ["configuration"]) => Ok(config_docs::page()),
+        ("docs", _) => Err("Error: docs wants one of: flags, configuration".to_owned()),
+        ("completion", [shell]) => Shell::find(shell)
+            .map(|shell| completion::script(shell, program))
+            .ok_or_else(|| format!("Error: no completion for {shell:?}, only for bash, zsh and fish")),
+        ("completion", _) => Err("Error: completion wants one of: bash, zsh, fish".to_owned()),
+        (command, _) => Err(format!("Error: {command} takes no arguments")),
+    })
+}
+
+/// A guess for a positional argument that is nearly a command.
+pub fn hint(program: &str, positional: &[String]) -> String {
+    positional
+        .first()
+        .and_then(|word| closest(word, known(program).iter().copied()))
+        .map(|command| format!(", did you mean `{program} {command}`?"))
+        .unwrap_or_default()
+}
+
+fn known(program: &str) -> &'static [&'static str] {
+    if program == "kube-proxy" { &UNDER_THE_OTHER_NAME } else { &OWN }
+}

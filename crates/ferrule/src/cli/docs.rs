@@ -1,0 +1,80 @@
+//! `docs/flags.md`, from the flag table.
+
+use std::fmt::Write;
+
+use super::flags::{self, BesideConfig, Flag, Standing};
+use super::version;
+
+/// The whole page.
+pub fn page() -> String {
+    let mut text = format!(
+        "# Flags\n\nGenerated from the flag table by `ferrule docs flags`; do not edit by hand.\n\n\
+         Ferrule takes the Linux flags of kube-proxy {}, with the same names, types and defaults, under either name \
+         (`ferrule`, `kube-proxy`). `_` may stand for `-` in a flag's name. Switches are `--name` or `--name=false`, \
+         never `--name false`. Durations are Go's (`300ms`, `1h30m`, a bare `0`).\n\n\
+         **File** says what becomes of the flag when `--config` names a file: *ignored*, *counts* as always, or \
+         *merged* (wins over the file, or is added to it).\n\n",
+        version::KUBERNETES.tag()
+    );
+    text.push_str("| Flag | Type | Default | File | Field | Meaning |\n|---|---|---|---|---|---|\n");
+    for flag in flags::all().into_iter().filter(|flag| flag.is_shown()) {
+        row(&mut text, flag);
+    }
+    text.push_str("\n## Hidden flags\n\nAccepted, and not listed by `--help`.\n\n");
+    text.push_str("| Flag | Type | Default | File | Field | Meaning |\n|---|---|---|---|---|---|\n");
+    for flag in flags::all().into_iter().filter(|flag| !flag.is_shown()) {
+        row(&mut text, flag);
+    }
+    text.push_str(COMMANDS);
+    text
+}
+
+fn row(text: &mut String, flag: &Flag) {
+    let short = flag.short.map(|letter| format!("`-{letter}`, ")).unwrap_or_default();
+    let kind = match flag.value_word() {
+        "" => "bool",
+        word => word,
+    };
+    let default = if flag.default.is_empty() { String::new() } else { format!("`{}`", flag.default) };
+    let field = if flag.field.is_empty() { String::new() } else { format!("`{}`", flag.field) };
+    let standing = match flag.standing {
+        Standing::Current => String::new(),
+        Standing::Deprecated(hint) => format!(" **Deprecated**: {hint}."),
+        Standing::GoneSince(release) => format!(" Gone from kube-proxy since {release}."),
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "| {short}`--{}` | {kind} | {default} | {} | {field} | {}{standing} |",
+        flag.name,
+        beside_config(flag),
+        flag.doc
+    );
+}
+
+fn beside_config(flag: &Flag) -> &'static str {
+    match flag.beside_config {
+        BesideConfig::Ignored => "ignored",
+        BesideConfig::Counts => "counts",
+        BesideConfig::Merged => "merged",
+    }
+}
+
+const COMMANDS: &str = "\n## Commands\n\nOnly under the name `ferrule`, and only as the first argument; kube-proxy takes \
+no positional arguments, so none of its command lines can mean one of these.\n\n\
+| Command | Does |\n|---|---|\n\
+| `ferrule version` | Ferrule's own version (`--version` tells the Kubernetes version it answers for) |\n\
+| `ferrule completion bash\\|zsh\\|fish` | prints a completion script; works under the name `kube-proxy` too |\n\
+| `ferrule man` | prints the man page |\n\
+| `ferrule docs flags\\|configuration` | prints this page, or `docs/configuration.md` |\n\
+| `ferrule help` | the same as `--help` |\n";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_in_the_tree_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/flags.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(page == super::page(), "run `cargo run -q -p ferrule -- docs flags > docs/flags.md`");
+    }
+}

@@ -1,0 +1,149 @@
+//! Flags and file joined into one effective configuration, in kube-proxy's order.
+//!
+//! With a file, flags that set a field are ignored, apart from those for logging and the host name; without one, they
+//! are the configuration. Reads through a function it is given, so that it can be tried without files.
+
+use std::io;
+use std::path::Path;
+
+use ferrule_model::parse_ip;
+
+use super::decode::{DecodeError, Decoded, decode};
+use super::defaults::{fill_defaults, fill_platform_defaults, with_port};
+use super::effective::{Effective, split_cidrs};
+use super::fields;
+use super::slot::Value;
+use super::v1alpha1::KubeProxyConfiguration;
+use crate::cli::flags::{self, BesideConfig};
+use crate::cli::values::split_host_port;
+use crate::cli::{CommandLine, Flag};
+use crate::gates::{GateError, Gates};
+use crate::resolve::{NodeNameError, node_name};
+
+/// An effective configuration and what should be said about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completed {
+    /// The configuration.
+    pub effective: Effective,
+    /// Its feature gates.
+    pub gates: Gates,
+    /// Whether no mode was asked for, so that the default one runs.
+    pub mode_was_unset: bool,
+    /// What a strict reader would have refused in the file.
+    pub strict_warnings: Vec<String>,
+    /// Gates that will go away.
+    pub gate_warnings: Vec<String>,
+}
+
+/// Why there is no effective configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum CompleteError {
+    /// The file cannot be read.
+    #[error("reading {path:?}")]
+    Read {
+        /// The path given.
+        path: String,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is no configuration.
+    #[error("failed to decode")]
+    Decode(#[from] DecodeError),
+    /// `--hostname-override` holds nothing.
+    #[error("--{}", flags::HOSTNAME_OVERRIDE)]
+    HostnameOverride(#[source] NodeNameError),
+    /// Gates that do not exist or cannot be set so.
+    #[error("featureGates: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Gates(Vec<GateError>),
+}
+
+/// Joins flags and file. `read` gives the bytes of the file `--config` names.
+pub fn complete(
+    line: &CommandLine,
+    read: impl FnOnce(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Completed, CompleteError> {
+    let path = line.text(flags::CONFIG);
+    if path.is_empty() {
+        return finish(line, from_flags(line), Vec::new());
+    }
+    let bytes = read(Path::new(&path)).map_err(|source| CompleteError::Read { path, source })?;
+    complete_with_file(line, &bytes)
+}
+
+/// Joins flags with a file's bytes; used at start and again for every change of the file.
+pub fn complete_with_file(line: &CommandLine, bytes: &[u8]) -> Result<Completed, CompleteError> {
+    let Decoded { mut configuration, warnings } = decode(bytes)?;
+    fill_defaults(&mut configuration);
+    overlay(line, &mut configuration, |flag| flag.beside_config == BesideConfig::Merged);
+    finish(line, Effective::from_written(configuration), warnings)
+}
+
+fn finish(
+    line: &CommandLine,
+    mut effective: Effective,
+    strict_warnings: Vec<String>,
+) -> Result<Completed, CompleteError> {
+    let mode_was_unset = effective.configuration.mode.is_empty();
+    fill_platform_defaults(&mut effective.configuration);
+    let hostname = line.text(flags::HOSTNAME_OVERRIDE);
+    if !hostname.is_empty() {
+        let name = node_name(&hostname).map_err(CompleteError::HostnameOverride)?;
+        effective.configuration.hostname_override = name.to_string();
+    }
+    let (gates, gate_warnings) =
+        Gates::configured(&effective.configuration.feature_gates).map_err(CompleteError::Gates)?;
+    Ok(Completed { effective, gates, mode_was_unset, strict_warnings, gate_warnings })
+}
+
+fn from_flags(line: &CommandLine) -> Effective {
+    let mut configuration = KubeProxyConfiguration::default();
+    fill_defaults(&mut configuration);
+    overlay(line, &mut configuration, |_| true);
+    if !line.is_given(flags::WRITE_CONFIG_TO) {
+        apply_port(&mut configuration.healthz_bind_address, line.integer(flags::HEALTHZ_PORT));
+        apply_port(&mut configuration.metrics_bind_address, line.integer(flags::METRICS_PORT));
+    }
+    let (period, min_period) = match configuration.mode.as_str() {
+        "ipvs" => (flags::IPVS_SYNC_PERIOD, flags::IPVS_MIN_SYNC_PERIOD),
+        _ => (flags::IPTABLES_SYNC_PERIOD, flags::IPTABLES_MIN_SYNC_PERIOD),
+    };
+    let cluster_cidrs = match line.is_given(flags::CLUSTER_CIDR) {
+        // An empty value is one empty block, which validation refuses: that is what kube-proxy makes of it.
+        true => split_cidrs(&line.text(flags::CLUSTER_CIDR)),
+        false => Vec::new(),
+    };
+    Effective {
+        sync_period: line.duration(period),
+        min_sync_period: line.duration(min_period),
+        masquerade_all: line.is_on(flags::MASQUERADE_ALL),
+        cluster_cidrs,
+        configuration,
+    }
+}
+
+/// Puts the given flags' values into the fields they name.
+fn overlay(line: &CommandLine, configuration: &mut KubeProxyConfiguration, wanted: impl Fn(&Flag) -> bool) {
+    for (flag, value) in line.given().filter(|(flag, _)| wanted(flag)) {
+        let Some(field) = fields::find(flag.field) else { continue };
+        let mut slot = (field.slot)(configuration);
+        let value = match (slot.get(), value) {
+            // The flag's patterns come first, since the first match decides.
+            (Value::VModule(of_file), Value::VModule(of_flag)) => {
+                Value::VModule(of_flag.iter().cloned().chain(of_file).collect())
+            }
+            (_, value) => value.clone(),
+        };
+        // Types agree by a test over the whole table.
+        let _ = slot.put(value);
+    }
+}
+
+/// What the deprecated port flags do: 0 switches off, a bare IP gets the port, anything else stays.
+pub fn apply_port(address: &mut String, port: i32) {
+    if port == 0 {
+        address.clear();
+    } else if split_host_port(address).is_none() && parse_ip(address).is_some() {
+        *address = with_port(address, port);
+    }
+}

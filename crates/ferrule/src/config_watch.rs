@@ -1,0 +1,186 @@
+//! Notices that the configuration file has new content, by inotify on the directories it lives in.
+//!
+//! Directories are watched and not the file, since a ConfigMap is updated by swapping the symlink `..data`, and
+//! editors replace files by renaming. Whatever happens, the content is read again once things are quiet and compared
+//! with the last: one change is reported once, and touching or re-writing the same bytes is no change.
+//! What the new content means is for [`crate::config::reload`] to say.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+
+/// How long nothing must happen before the file is read again: kubelet's swap takes several steps.
+const QUIET: Duration = Duration::from_millis(100);
+/// A directory where things keep happening must not put the reading off for ever.
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
+
+/// What became of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileChange {
+    /// It has this content now.
+    Content(Vec<u8>),
+    /// It cannot be read any more; said once, until it can be read again.
+    Unreadable(io::ErrorKind),
+}
+
+/// A watch on one file.
+#[derive(Debug)]
+pub struct ConfigWatch {
+    path: PathBuf,
+    inotify: OwnedFd,
+    watched: BTreeSet<PathBuf>,
+    last: Result<Vec<u8>, io::ErrorKind>,
+}
+
+impl ConfigWatch {
+    /// Starts watching; `content` is what the file held when it was read for use, so that an edit made between that
+    /// and now is noticed.
+    pub fn new(path: &Path, content: Vec<u8>) -> io::Result<Self> {
+        let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        let mut watch = Self { path: path.to_owned(), inotify, watched: BTreeSet::new(), last: Ok(content) };
+        watch.watch_directories()?;
+        Ok(watch)
+    }
+
+    /// Waits for the next change, at most this long; `None` if nothing changed.
+    pub fn next(&mut self, timeout: Duration) -> io::Result<Option<FileChange>> {
+        let deadline = Instant::now() + timeout;
+        // The file may have changed before the watch began.
+        let mut change = self.look();
+        while change.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.wait_readable(left)? {
+                return Ok(None);
+            }
+            self.settle()?;
+            self.watch_directories()?;
+            change = self.look();
+        }
+        Ok(change)
+    }
+
+    /// Swallows events until none come for a while.
+    fn settle(&mut self) -> io::Result<()> {
+        let latest = Instant::now() + LONGEST_DELAY;
+        loop {
+            self.drain()?;
+            if Instant::now() >= latest || !self.wait_readable(QUIET)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the file; tells what is new about it.
+    fn look(&mut self) -> Option<FileChange> {
+        let now = std::fs::read(&self.path).map_err(|error| error.kind());
+        if now == self.last {
+            return None;
+        }
+        self.last.clone_from(&now);
+        Some(match now {
+            Ok(content) => FileChange::Content(content),
+            Err(kind) => FileChange::Unreadable(kind),
+        })
+    }
+
+    /// Watches the directory of every link on the way to the file; after a swap these are others.
+    fn watch_directories(&mut self) -> io::Result<()> {
+        let flags = inotify::WatchFlags::CREATE
+            | inotify::WatchFlags::MOVED_TO
+            | inotify::WatchFlags::MOVED_FROM
+            | inotify::WatchFlags::CLOSE_WRITE
+            | inotify::WatchFlags::MODIFY
+            | inotify::WatchFlags::DELETE
+            | inotify::WatchFlags::ONLYDIR;
+        let mut seen = BTreeSet::new();
+        for directory in directories_on_the_way(&self.path) {
+            match inotify::add_watch(&self.inotify, &directory, flags) {
+                Ok(_) => {
+                    seen.insert(directory);
+                }
+                // A link may point into a directory that is gone this very moment; the next event looks again.
+                Err(_) if directory != parent(&self.path) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.watched = seen;
+        Ok(())
+    }
+
+    fn drain(&mut self) -> io::Result<()> {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
+        loop {
+            match events.next() {
+                Ok(_) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn wait_readable(&self, timeout: Duration) -> io::Result<bool> {
+        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+        let mut descriptors = [PollFd::new(&self.inotify, PollFlags::IN)];
+        match poll(&mut descriptors, Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for ConfigWatch {
+    /// Readable when something happened near the file; for an event loop, followed by `next(Duration::ZERO)`.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
+/// The directories in which a name on the way to the file is looked up, following links by hand.
+fn directories_on_the_way(path: &Path) -> Vec<PathBuf> {
+    const LONGEST_CHAIN: usize = 16;
+    let mut directories = Vec::new();
+    let mut to_visit = vec![path.to_owned()];
+    let mut steps = 0;
+    while let Some(at) = to_visit.pop() {
+        steps += 1;
+        if steps > LONGEST_CHAIN {
+            break;
+        }
+        let directory = parent(&at);
+        if let Ok(target) = std::fs::read_link(&directory) {
+            to_visit.push(parent(&directory).join(target));
+        }
+        if let Ok(target) = std::fs::read_link(&at) {
+            to_visit.push(directory.join(target));
+        }
+        // The directory's own name can be a link too, as `..data` is.
+        directories.push(parent_if_link(&directory));
+        directories.push(directory);
+    }
+    directories.dedup();
+    directories
+}
+
+fn parent_if_link(directory: &Path) -> PathBuf {
+    let is_link = std::fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_symlink());
+    if is_link { parent(directory) } else { directory.to_owned() }
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! Go's text forms of values, which kube-proxy's flags and files are written in.
+//!
+//! Only the spelling lives here; what a value means for the proxy is decided in [`crate::settings`].
+
+mod duration;
+mod number;
+mod quantity;
+mod quote;
+
+pub use duration::{DurationError, GoDuration};
+pub use number::{format_float32, parse_bool, parse_float32, parse_int32};
+pub use quantity::{Quantity, QuantityError};
+pub use quote::quoted;

@@ -1,0 +1,140 @@
+//! Booleans and numbers as Go's `strconv` reads them, with kube-proxy's ranges.
+//!
+//! Integers may carry a base prefix and underscores; floats are 32 bits wide.
+
+/// Reads Go's boolean words; `None` for anything else (`yes` and `on` are not among them).
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads a 32-bit integer, in base 2, 8, 10 or 16 by its prefix.
+pub fn parse_int32(text: &str) -> Option<i32> {
+    let (negative, magnitude) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let value = i64::try_from(parse_magnitude(magnitude)?).ok()?;
+    i32::try_from(if negative { -value } else { value }).ok()
+}
+
+fn parse_magnitude(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, base) = if let Some(rest) = lower.strip_prefix("0x") {
+        (rest, 16)
+    } else if let Some(rest) = lower.strip_prefix("0b") {
+        (rest, 2)
+    } else if let Some(rest) = lower.strip_prefix("0o") {
+        (rest, 8)
+    } else if lower.len() > 1 && lower.starts_with('0') {
+        (&lower[1..], 8)
+    } else {
+        (lower.as_str(), 10)
+    };
+    let prefixed = digits.len() != lower.len();
+    let digits = without_underscores(digits, prefixed)?;
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    u64::from_str_radix(&digits, base).ok()
+}
+
+/// Underscores may stand between digits, or after a base prefix, and only where there is a prefix.
+fn without_underscores(digits: &str, prefixed: bool) -> Option<String> {
+    if !digits.contains('_') {
+        return Some(digits.to_owned());
+    }
+    let separators_are_single = !digits.contains("__") && !digits.ends_with('_');
+    (prefixed && separators_are_single).then(|| digits.replace('_', ""))
+}
+
+/// Reads a finite or infinite 32-bit float.
+pub fn parse_float32(text: &str) -> Option<f32> {
+    let value: f32 = text.parse().ok()?;
+    // Go reports a finite text that overflows as out of range; std makes it infinite.
+    let says_infinite = text.trim_start_matches(['+', '-']).to_ascii_lowercase().starts_with("inf");
+    (value.is_finite() || value.is_nan() || says_infinite).then_some(value)
+}
+
+/// Prints a float as Go's `%g` does: the shortest form that reads back the same.
+pub fn format_float32(value: f32) -> String {
+    let magnitude = value.abs();
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() };
+    }
+    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
+        return with_go_exponent(&format!("{value:e}"));
+    }
+    value.to_string()
+}
+
+/// `1e-7` as `1e-07`: Go's exponents have a sign and two digits at least.
+fn with_go_exponent(text: &str) -> String {
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text.to_owned() };
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn booleans_are_gos_words_only() {
+        for word in ["1", "t", "T", "true", "TRUE", "True"] {
+            assert_eq!(parse_bool(word), Some(true));
+        }
+        for word in ["0", "f", "F", "false", "FALSE", "False"] {
+            assert_eq!(parse_bool(word), Some(false));
+        }
+        for word in ["", "yes", "on", "tRUE", "2", " true"] {
+            assert_eq!(parse_bool(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn integers_take_base_prefixes_and_respect_32_bits() {
+        for (text, value) in [
+            ("14", Some(14)),
+            ("+14", Some(14)),
+            ("-999", Some(-999)),
+            ("0x1F", Some(31)),
+            ("0b11", Some(3)),
+            ("0o17", Some(15)),
+            ("017", Some(15)),
+            ("0x_1f", Some(31)),
+            ("1_000", None),
+            ("2147483647", Some(i32::MAX)),
+            ("-2147483648", Some(i32::MIN)),
+            ("2147483648", None),
+            ("", None),
+            ("-", None),
+            ("--1", None),
+            ("08", None),
+            ("1.0", None),
+            (" 1", None),
+        ] {
+            assert_eq!(parse_int32(text), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn floats_print_the_short_way() {
+        for (value, text) in [(5.0, "5"), (0.1, "0.1"), (-1.0, "-1"), (1e-7, "1e-07"), (2.5e30, "2.5e+30")] {
+            assert_eq!(format_float32(value), text);
+        }
+        assert_eq!(parse_float32("1e99"), None);
+        assert_eq!(parse_float32("7.5"), Some(7.5));
+        assert_eq!(parse_float32("fast"), None);
+    }
+}

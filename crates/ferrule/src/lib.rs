@@ -1,0 +1,17 @@
+//! kube-proxy rebuilt: flags, configuration, logging, and (in time) the run loop.
+//!
+//! A library so that tests can reach every part; the program in `main.rs` only calls [`app::run`]. Reading order:
+//! [`cli`] (what was asked), [`config`] (what is in effect), [`settings`] (what it means), [`resolve`] (what it means on
+//! this node), [`logging`], [`config_watch`].
+
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod cli;
+pub mod config;
+pub mod config_watch;
+pub mod gates;
+pub mod go;
+pub mod logging;
+pub mod resolve;
+pub mod settings;

@@ -1,0 +1,47 @@
+//! The JSON form: one object per line with `ts`, `caller`, `msg`, `v` or `err`, then the fields.
+
+use tracing::Level;
+
+use super::fields::FieldValue;
+use super::layer::Line;
+
+/// The line, with its end.
+pub fn render(line: &Line<'_>) -> String {
+    let mut text = format!(
+        "{{\"ts\":{},\"caller\":{},\"msg\":{}",
+        milliseconds(line),
+        string(&line.caller),
+        string(&line.fields.message)
+    );
+    if line.level != Level::ERROR {
+        push(&mut text, "v", &line.verbosity.to_string());
+    }
+    if let Some(error) = &line.fields.error {
+        push(&mut text, "err", &string(error));
+    }
+    for (key, value) in &line.fields.others {
+        match value {
+            FieldValue::Literal(literal) => push(&mut text, key, literal),
+            FieldValue::Text(value) => push(&mut text, key, &string(value)),
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// Milliseconds since 1970, with microseconds behind the point.
+fn milliseconds(line: &Line<'_>) -> String {
+    let microseconds = line.time.timestamp().as_microsecond();
+    format!("{}.{:03}", microseconds.div_euclid(1000), microseconds.rem_euclid(1000))
+}
+
+fn push(text: &mut String, key: &str, value: &str) {
+    text.push(',');
+    text.push_str(&string(key));
+    text.push(':');
+    text.push_str(value);
+}
+
+fn string(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string()
+}

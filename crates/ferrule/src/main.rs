@@ -1,0 +1,13 @@
+//! The program: hands its name and arguments to [`ferrule::app`] and exits with the answer.
+//!
+//! Installed under two names, `ferrule` and `kube-proxy`; the name decides which commands of its own it has.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let program = arguments.next().unwrap_or_default();
+    ferrule::app::run(&program, &arguments.collect::<Vec<_>>())
+}
