@@ -7,6 +7,7 @@
 mod addresses;
 mod logging;
 mod modes;
+mod origin;
 mod problem;
 
 use std::net::{IpAddr, SocketAddr};
@@ -18,6 +19,7 @@ use ipnet::IpNet;
 use crate::config::{Completed, Effective};
 use crate::gates::Gates;
 pub use logging::resolve_logging;
+pub use origin::Origin;
 pub use problem::{Collector, Problem, Problems};
 
 /// Everything a run needs to know.
@@ -344,10 +346,10 @@ impl Settings {
     ///
     /// `master` is the flag `--master`, which has no field in the file.
     pub fn resolve(completed: &Completed, master: &str) -> Result<Self, Problems> {
-        let Completed { effective, gates, .. } = completed;
+        let Completed { effective, gates, origin, .. } = completed;
         let mut problems = Collector::default();
         let settings = Self::collect(effective, gates, master, &mut problems);
-        problems.finish(settings)
+        problems.finish(settings, *origin, &effective.configuration.mode)
     }
 
     /// Goes through the checks in kube-proxy's order; a field that fails gets a stand-in that nobody will see.

@@ -19,6 +19,7 @@ use crate::cli::values::split_host_port;
 use crate::cli::{CommandLine, Flag};
 use crate::gates::{GateError, Gates};
 use crate::resolve::{NodeNameError, node_name};
+use crate::settings::Origin;
 
 /// An effective configuration and what should be said about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Completed {
     pub effective: Effective,
     /// Its feature gates.
     pub gates: Gates,
+    /// Where it came from.
+    pub origin: Origin,
     /// Whether no mode was asked for, so that the default one runs.
     pub mode_was_unset: bool,
     /// What a strict reader would have refused in the file.
@@ -73,10 +76,27 @@ pub fn complete(
 
 /// Joins flags with a file's bytes; used at start and again for every change of the file.
 pub fn complete_with_file(line: &CommandLine, bytes: &[u8]) -> Result<Completed, CompleteError> {
-    let Decoded { mut configuration, warnings } = decode(bytes)?;
+    let Decoded { mut configuration, mut warnings } = decode(bytes)?;
+    drop_ungated_split_streams(&mut configuration, &mut warnings);
     fill_defaults(&mut configuration);
     overlay(line, &mut configuration, |flag| flag.beside_config == BesideConfig::Merged);
     finish(line, Effective::from_written(configuration), warnings)
+}
+
+/// kube-proxy forgets `splitStream` of a file whatever the gates say, so that files with it start; with the gate it
+/// counts here, and without it is passed over.
+fn drop_ungated_split_streams(configuration: &mut KubeProxyConfiguration, warnings: &mut Vec<String>) {
+    let gates = &configuration.feature_gates;
+    let allowed = ["LoggingAlphaOptions", "AllAlpha"].iter().any(|gate| gates.get(*gate) == Some(&true));
+    let logging = &mut configuration.logging;
+    for (format, options) in [("text", &mut logging.text), ("json", &mut logging.json)] {
+        if options.split_stream && !allowed {
+            options.split_stream = false;
+            warnings.push(format!(
+                "logging.options.{format}.splitStream needs the feature gate LoggingAlphaOptions, it is passed over"
+            ));
+        }
+    }
 }
 
 fn finish(
@@ -84,6 +104,7 @@ fn finish(
     mut effective: Effective,
     strict_warnings: Vec<String>,
 ) -> Result<Completed, CompleteError> {
+    let origin = if line.text(flags::CONFIG).is_empty() { Origin::Flags } else { Origin::File };
     let mode_was_unset = effective.configuration.mode.is_empty();
     fill_platform_defaults(&mut effective.configuration);
     let hostname = line.text(flags::HOSTNAME_OVERRIDE);
@@ -93,7 +114,7 @@ fn finish(
     }
     let (gates, gate_warnings) =
         Gates::configured(&effective.configuration.feature_gates).map_err(CompleteError::Gates)?;
-    Ok(Completed { effective, gates, mode_was_unset, strict_warnings, gate_warnings })
+    Ok(Completed { effective, gates, origin, mode_was_unset, strict_warnings, gate_warnings })
 }
 
 fn from_flags(line: &CommandLine) -> Effective {

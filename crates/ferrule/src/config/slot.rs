@@ -122,7 +122,8 @@ impl Slot<'_> {
             (Self::OptionalDuration(place), Value::Duration(value)) => **place = Some(value),
             (Self::Flush(place), Value::Flush(value)) => **place = value,
             (Self::Flush(place), Value::Duration(every)) => {
-                **place = FlushFrequency { every, ..FlushFrequency::default() };
+                // A flag changes the time and keeps the spelling the file chose.
+                place.every = every;
             }
             (Self::TextList(place), Value::TextList(value)) => **place = Some(value),
             (Self::Gates(place), Value::Gates(value)) => **place = value,

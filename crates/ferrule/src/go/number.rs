@@ -35,21 +35,17 @@ fn parse_magnitude(text: &str) -> Option<u64> {
     } else {
         (lower.as_str(), 10)
     };
-    let prefixed = digits.len() != lower.len();
-    let digits = without_underscores(digits, prefixed)?;
+    let digits = without_underscores(digits, base)?;
     if digits.starts_with(['+', '-']) {
         return None;
     }
     u64::from_str_radix(&digits, base).ok()
 }
 
-/// Underscores may stand between digits, or after a base prefix, and only where there is a prefix.
-fn without_underscores(digits: &str, prefixed: bool) -> Option<String> {
-    if !digits.contains('_') {
-        return Some(digits.to_owned());
-    }
-    let separators_are_single = !digits.contains("__") && !digits.ends_with('_');
-    (prefixed && separators_are_single).then(|| digits.replace('_', ""))
+/// Underscores may stand between digits, and right after a base prefix.
+fn without_underscores(digits: &str, base: u32) -> Option<String> {
+    let misplaced = digits.contains("__") || digits.ends_with('_') || base == 10 && digits.starts_with('_');
+    (!misplaced).then(|| digits.replace('_', ""))
 }
 
 /// Reads a finite or infinite 32-bit float.
@@ -113,7 +109,10 @@ mod tests {
             ("0o17", Some(15)),
             ("017", Some(15)),
             ("0x_1f", Some(31)),
-            ("1_000", None),
+            ("1_000", Some(1000)),
+            ("_1", None),
+            ("1__0", None),
+            ("1_", None),
             ("2147483647", Some(i32::MAX)),
             ("-2147483648", Some(i32::MIN)),
             ("2147483648", None),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::origin::{Origin, written_as};
 use crate::go::{GoDuration, quoted};
 
 /// One thing that is wrong.
@@ -11,11 +12,14 @@ pub struct Problem {
     pub path: String,
     /// What is wrong, value included.
     pub complaint: String,
+    /// What the user wrote there: a flag or a field of the file. Empty if nobody knows.
+    pub written_as: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.complaint)
+        write!(f, "{}: {}", self.path, self.complaint)?;
+        if self.written_as.is_empty() { Ok(()) } else { write!(f, " ({})", self.written_as) }
     }
 }
 
@@ -114,12 +118,18 @@ impl Collector {
     }
 
     /// The result, if nothing was wrong. Problems with the same text count once.
-    pub fn finish<T>(self, result: T) -> Result<T, Problems> {
-        if self.problems.is_empty() { Ok(result) } else { Err(Problems(self.problems)) }
+    pub fn finish<T>(mut self, result: T, origin: Origin, mode: &str) -> Result<T, Problems> {
+        if self.problems.is_empty() {
+            return Ok(result);
+        }
+        for problem in &mut self.problems {
+            problem.written_as = written_as(&problem.path, origin, mode).unwrap_or_default();
+        }
+        Err(Problems(self.problems))
     }
 
     fn add(&mut self, path: String, complaint: String) {
-        let problem = Problem { path, complaint };
+        let problem = Problem { path, complaint, written_as: String::new() };
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
