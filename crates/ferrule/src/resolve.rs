@@ -18,3 +18,6 @@ pub use node_ports::{NodePorts, node_ports};
 pub use sanity::{
     FamilyComplaint, FamilyVerdict, NodePortComplaint, SanityFacts, check_families, check_node_ports,
 };
+
+#[cfg(test)]
+mod tests;

@@ -36,7 +36,8 @@ fn main() -> ExitCode {
 
 fn check(theirs: &Path, ours: &Path, case_folder: &Path) -> std::io::Result<Report> {
     let scratch = tempfile::tempdir()?;
-    let pair = Pair { theirs: Program::new(theirs, scratch.path()), ours: Program::new(ours, scratch.path()) };
+    let pair =
+        Pair { theirs: Program::new(theirs, scratch.path()), ours: Program::new(ours, scratch.path()) };
     let mut report = Report::default();
     flags::compare(&pair, &mut report)?;
     gates::compare(&pair, &mut report)?;

@@ -168,3 +168,6 @@ pub fn apply_port(address: &mut String, port: i32) {
         *address = with_port(address, port);
     }
 }
+
+#[cfg(test)]
+mod tests;

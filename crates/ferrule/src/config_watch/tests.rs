@@ -1,1 +1,142 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
+use super::*;
+
+const SOON: Duration = Duration::from_secs(10);
+const A_WHILE: Duration = Duration::from_millis(400);
+
+/// A folder with a file, and a watch on it.
+fn watched(content: &str) -> (tempfile::TempDir, PathBuf, ConfigWatch) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.conf");
+    fs::write(&path, content).expect("a file");
+    let watch = ConfigWatch::new(&path, content.as_bytes().to_vec()).expect("a watch");
+    (folder, path, watch)
+}
+
+fn content(watch: &mut ConfigWatch) -> Option<String> {
+    match watch.next(SOON).expect("the watch works")? {
+        FileChange::Content(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        FileChange::Unreadable(_) => None,
+    }
+}
+
+fn assert_quiet(watch: &mut ConfigWatch) {
+    assert_eq!(watch.next(A_WHILE).expect("the watch works"), None);
+}
+
+#[test]
+fn writing_in_place_is_a_change() {
+    let (_folder, path, mut watch) = watched("one");
+    fs::write(&path, "two").expect("written");
+    assert_eq!(content(&mut watch).as_deref(), Some("two"));
+    assert_quiet(&mut watch);
+}
+
+#[test]
+fn renaming_over_the_file_is_a_change_and_the_next_one_is_seen_too() {
+    let (folder, path, mut watch) = watched("one");
+    for text in ["two", "three"] {
+        let new = folder.path().join("new");
+        fs::write(&new, text).expect("written");
+        fs::rename(&new, &path).expect("renamed");
+        assert_eq!(content(&mut watch).as_deref(), Some(text));
+    }
+}
+
+#[test]
+fn touching_and_rewriting_the_same_bytes_is_none() {
+    let (folder, path, mut watch) = watched("one");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+    fs::write(&path, "one").expect("written");
+    fs::write(folder.path().join("another"), "x").expect("written");
+    assert_quiet(&mut watch);
+}
+
+#[test]
+fn a_removed_file_is_reported_once_and_so_is_its_return() {
+    let (_folder, path, mut watch) = watched("one");
+    fs::remove_file(&path).expect("removed");
+    let gone = FileChange::Unreadable(io::ErrorKind::NotFound);
+    assert_eq!(watch.next(SOON).expect("the watch works"), Some(gone));
+    assert_quiet(&mut watch);
+    fs::write(&path, "one").expect("written");
+    assert_eq!(content(&mut watch).as_deref(), Some("one"));
+}
+
+#[test]
+fn an_edit_before_the_watch_began_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.conf");
+    fs::write(&path, "edited meanwhile").expect("a file");
+    let mut watch = ConfigWatch::new(&path, b"as it was read".to_vec()).expect("a watch");
+    assert_eq!(content(&mut watch).as_deref(), Some("edited meanwhile"));
+}
+
+/// A folder as kubelet makes one for a ConfigMap: the file links into `..data`, which links to a dated folder.
+struct ConfigMapVolume {
+    folder: tempfile::TempDir,
+    version: u32,
+}
+
+impl ConfigMapVolume {
+    fn new(content: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut volume = Self { folder, version: 0 };
+        volume.swap(content);
+        symlink("..data/config.conf", volume.file()).expect("a link");
+        volume
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("config.conf")
+    }
+
+    /// Writes a new dated folder, swaps `..data` onto it by rename, removes the old one: kubelet's own steps.
+    fn swap(&mut self, content: &str) {
+        let root = self.folder.path();
+        let old = format!("..version_{}", self.version);
+        self.version += 1;
+        let new = format!("..version_{}", self.version);
+        fs::create_dir(root.join(&new)).expect("a folder");
+        fs::write(root.join(&new).join("config.conf"), content).expect("a file");
+        symlink(&new, root.join("..data_tmp")).expect("a link");
+        fs::rename(root.join("..data_tmp"), root.join("..data")).expect("swapped");
+        if self.version > 1 {
+            fs::remove_dir_all(root.join(old)).expect("removed");
+        }
+    }
+}
+
+#[test]
+fn a_config_map_swap_is_one_change() {
+    let mut volume = ConfigMapVolume::new("one");
+    let mut watch = ConfigWatch::new(&volume.file(), b"one".to_vec()).expect("a watch");
+    for text in ["two", "three", "four"] {
+        volume.swap(text);
+        assert_eq!(content(&mut watch).as_deref(), Some(text));
+        assert_quiet(&mut watch);
+    }
+    volume.swap("four");
+    assert_quiet(&mut watch);
+}
+
+#[test]
+fn a_file_below_a_linked_folder_is_watched_where_it_is() {
+    let volume = ConfigMapVolume::new("one");
+    let path = volume.folder.path().join("..data").join("config.conf");
+    let mut watch = ConfigWatch::new(&path, b"one".to_vec()).expect("a watch");
+    fs::write(&path, "two").expect("written");
+    assert_eq!(content(&mut watch).as_deref(), Some("two"));
+}
+
+#[test]
+fn links_that_go_in_circles_do_no_harm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    symlink(&b, &a).expect("a link");
+    symlink(&a, &b).expect("a link");
+    let mut watch = ConfigWatch::new(&a, b"one".to_vec()).expect("a watch");
+    assert!(matches!(watch.next(SOON), Ok(Some(FileChange::Unreadable(_)))));
+}

