@@ -118,9 +118,8 @@ impl ConfigWatch {
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
         loop {
             match events.next() {
-                Ok(_) => {}
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return Ok(()),
-                Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -14,7 +14,8 @@ impl Installed {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["ferrule", "kube-proxy"] {
-            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ferrule"), folder.path().join(name)).expect("a link");
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ferrule"), folder.path().join(name))
+                .expect("a link");
         }
         Self { folder }
     }
@@ -121,8 +122,10 @@ fn commands_of_its_own_exist_under_its_own_name_only() {
 #[test]
 fn a_written_configuration_is_accepted_again_and_written_the_same() {
     let installed = Installed::new();
-    let first =
-        installed.run("kube-proxy", &["--proxy-mode=nftables", "--cluster-cidr=10.0.0.0/8", "--write-config-to=a.yaml"]);
+    let first = installed.run(
+        "kube-proxy",
+        &["--proxy-mode=nftables", "--cluster-cidr=10.0.0.0/8", "--write-config-to=a.yaml"],
+    );
     assert_eq!(first.status, 0, "{}", first.stderr);
     let second = installed.run("kube-proxy", &["--config=a.yaml", "--write-config-to=b.yaml"]);
     assert_eq!(second.status, 0, "{}", second.stderr);
@@ -136,7 +139,9 @@ fn two_problems_in_a_file_are_both_reported() {
     let path = installed.file("bad.yaml", &format!("{HEADER}clusterCIDR: 10.0.0.0/33\nmode: turbo\n"));
     let answer = installed.run("kube-proxy", &[&format!("--config={}", path.display())]);
     assert_eq!((answer.status, answer.stdout.as_str()), (1, ""));
-    for part in ["\"command failed\" err=\"failed validate: [", "(mode)", "(clusterCIDR)", "turbo", "10.0.0.0/33"] {
+    for part in
+        ["\"command failed\" err=\"failed validate: [", "(mode)", "(clusterCIDR)", "turbo", "10.0.0.0/33"]
+    {
         assert!(answer.stderr.contains(part), "{part} in {}", answer.stderr);
     }
 }
@@ -155,7 +160,11 @@ fn lenient_decoding_is_said_and_does_not_stop() {
     installed.file("odd.yaml", &format!("{HEADER}foo: 1\n"));
     let answer = installed.run("kube-proxy", &["--config=odd.yaml", "--write-config-to=out.yaml"]);
     assert_eq!(answer.status, 0);
-    assert!(answer.stderr.contains("\"Using lenient decoding as strict decoding failed\" err=\"line 3: unknown field"));
+    assert!(
+        answer
+            .stderr
+            .contains("\"Using lenient decoding as strict decoding failed\" err=\"line 3: unknown field")
+    );
 }
 
 #[test]

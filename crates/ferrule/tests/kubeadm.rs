@@ -7,13 +7,16 @@ use ferrule::settings::{ApiAccess, ProxyMode, Settings};
 #[test]
 fn every_release_loads_without_error_or_warning() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/peer/kubeadm");
-    let line = parse(&["--config=/var/lib/kube-proxy/config.conf", "--hostname-override=Node-A"]).expect("kubeadm's flags");
+    let line = parse(&["--config=/var/lib/kube-proxy/config.conf", "--hostname-override=Node-A"])
+        .expect("kubeadm's flags");
     for minor in 30..=37 {
         let bytes = std::fs::read(format!("{folder}/1.{minor}.yaml")).expect("the file is in the tree");
-        let completed = complete_with_file(&line, &bytes).unwrap_or_else(|error| panic!("1.{minor}: {error}"));
+        let completed =
+            complete_with_file(&line, &bytes).unwrap_or_else(|error| panic!("1.{minor}: {error}"));
         assert_eq!(completed.strict_warnings, [""; 0], "1.{minor}");
         assert_eq!(completed.mode_was_unset, minor < 37, "1.{minor}");
-        let settings = Settings::resolve(&completed, "").unwrap_or_else(|problems| panic!("1.{minor}: {problems}"));
+        let settings =
+            Settings::resolve(&completed, "").unwrap_or_else(|problems| panic!("1.{minor}: {problems}"));
         assert_eq!(settings.mode, ProxyMode::Iptables);
         let path = "/var/lib/kube-proxy/kubeconfig.conf".to_owned();
         assert_eq!(settings.client.access, ApiAccess::Kubeconfig { path });

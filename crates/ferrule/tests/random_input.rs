@@ -36,16 +36,58 @@ impl Random {
 }
 
 const WORDS: [&str; 44] = [
-    "null", "~", "0", "-1", "1.5", "1e99", ".inf", "0x1f", "99999999999999999999", "true", "yes", "\"\"", "''", "[]", "{}",
-    "[a, b]", "{a: b}", "30s", "-5s", "1h0m", "10", "10.0.0.0/8", "fd00::/64,10.0.0.0/8", "::", "[::]:1", "primary", "all",
-    "nftables", "ipvs", "userspace", "json", "NodeCIDR", "BridgeInterface", "&a x", "*a", "!!int 5", "!!str 5", "|", ">-", "---",
-    "...", "<<: *a", "? x", "\t",
+    "null",
+    "~",
+    "0",
+    "-1",
+    "1.5",
+    "1e99",
+    ".inf",
+    "0x1f",
+    "99999999999999999999",
+    "true",
+    "yes",
+    "\"\"",
+    "''",
+    "[]",
+    "{}",
+    "[a, b]",
+    "{a: b}",
+    "30s",
+    "-5s",
+    "1h0m",
+    "10",
+    "10.0.0.0/8",
+    "fd00::/64,10.0.0.0/8",
+    "::",
+    "[::]:1",
+    "primary",
+    "all",
+    "nftables",
+    "ipvs",
+    "userspace",
+    "json",
+    "NodeCIDR",
+    "BridgeInterface",
+    "&a x",
+    "*a",
+    "!!int 5",
+    "!!str 5",
+    "|",
+    ">-",
+    "---",
+    "...",
+    "<<: *a",
+    "? x",
+    "\t",
 ];
 
 fn seeds() -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/peer/kubeadm");
-    let mut seeds: Vec<Vec<u8>> =
-        [30, 37].iter().map(|minor| std::fs::read(format!("{folder}/1.{minor}.yaml")).expect("in the tree")).collect();
+    let mut seeds: Vec<Vec<u8>> = [30, 37]
+        .iter()
+        .map(|minor| std::fs::read(format!("{folder}/1.{minor}.yaml")).expect("in the tree"))
+        .collect();
     let header = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
     for body in [
         "mode: nftables\nnodePortAddresses: [primary, 10.0.0.0/8]\nfeatureGates: {AllAlpha: true}\n",
@@ -79,7 +121,10 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random, seeds: &[Vec<u8>]) {
     match random.below(9) {
         0 if !bytes.is_empty() => bytes[at] = random.next().to_le_bytes()[0],
         1 if !bytes.is_empty() => drop(bytes.remove(at)),
-        2 => bytes.insert(at, random.pick(&["\n", " ", ":", "\"", "{", "[", "-", "#", "\0", "\u{e9}"]).as_bytes()[0]),
+        2 => bytes.insert(
+            at,
+            random.pick(&["\n", " ", ":", "\"", "{", "[", "-", "#", "\0", "\u{e9}"]).as_bytes()[0],
+        ),
         3 => bytes.truncate(at),
         4 => {
             let other = &seeds[random.below(seeds.len())];
@@ -92,7 +137,9 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random, seeds: &[Vec<u8>]) {
         }),
         6 => change_line(bytes, random, |line, _| format!("{line}\n{line}")),
         7 => change_line(bytes, random, |line, random| format!("{}{line}", " ".repeat(random.below(5)))),
-        _ => change_line(bytes, random, |line, random| format!("{line}\n{}: {}", random.pick(&WORDS), random.pick(&WORDS))),
+        _ => change_line(bytes, random, |line, random| {
+            format!("{line}\n{}: {}", random.pick(&WORDS), random.pick(&WORDS))
+        }),
     }
 }
 
@@ -119,7 +166,8 @@ fn try_case(line: &CommandLine, bytes: &[u8]) -> Option<String> {
         Err(problems) => return Some(problems.to_string()),
     };
     let written = encode(&completed.effective.to_written());
-    let again = decode(written.as_bytes()).unwrap_or_else(|error| panic!("{error}\nin what we wrote:\n{written}"));
+    let again = decode(written.as_bytes()).map_err(|error| format!("{error}\n{written}"));
+    let again = again.expect("what we wrote reads back");
     assert_eq!(encode(&again.configuration), written);
     assert!(settings.sync.period >= settings.sync.min_period);
     let _ = judge(line, &completed.effective, bytes);
@@ -130,9 +178,11 @@ fn names_a_field_or_a_line(refusal: &str) -> bool {
     let first_words = refusal.trim_start_matches('[');
     first_words.starts_with("line ")
         || first_words.starts_with("KubeProxyConfiguration.")
-        || ["kind: ", "apiVersion: ", "featureGates: ", "logging."].iter().any(|field| first_words.starts_with(field))
+        || ["kind: ", "apiVersion: ", "featureGates: ", "logging."]
+            .iter()
+            .any(|field| first_words.starts_with(field))
         || fields::all().any(|field| first_words.starts_with(field.path))
-        || first_words.split(':').next().is_some_and(|path| fields::is_group(path))
+        || first_words.split(':').next().is_some_and(fields::is_group)
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! ```
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One case.
 #[derive(Debug, Default)]
@@ -27,17 +27,32 @@ pub struct Case {
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-/// All cases of all files of a folder that end in `.cases`, in order of name.
+/// All cases of a folder, in order of name: those in files that end in `.cases`, and one for each whole file below
+/// `kubeadm`.
 pub fn read_folder(folder: &Path) -> io::Result<Vec<Case>> {
-    let mut paths: Vec<_> =
-        std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "cases"));
-    paths.sort();
     let mut cases = Vec::new();
-    for path in paths {
+    for path in files(folder, "cases")? {
         cases.extend(parse(&std::fs::read_to_string(path)?));
     }
+    for path in files(&folder.join("kubeadm"), "yaml")? {
+        let name = format!("kubeadm {}", path.file_stem().unwrap_or_default().display());
+        let file = Some(std::fs::read_to_string(path)?);
+        cases.push(Case {
+            name,
+            flags: vec!["--hostname-override=Node-A".to_owned()],
+            file,
+            ..Case::default()
+        });
+    }
     Ok(cases)
+}
+
+fn files(folder: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    paths.retain(|path| path.extension().is_some_and(|found| found == extension));
+    paths.sort();
+    Ok(paths)
 }
 
 fn parse(text: &str) -> Vec<Case> {

@@ -14,6 +14,10 @@ pub enum Topic {
     Verdicts,
     /// The file written, where both accept.
     Written,
+    /// Whether the file was read leniently, where both accept.
+    Warnings,
+    /// The fields complained about, where both refuse in validation.
+    Complaints,
 }
 
 /// What was found.

@@ -129,10 +129,11 @@ fn from_flags(line: &CommandLine) -> Effective {
         "ipvs" => (flags::IPVS_SYNC_PERIOD, flags::IPVS_MIN_SYNC_PERIOD),
         _ => (flags::IPTABLES_SYNC_PERIOD, flags::IPTABLES_MIN_SYNC_PERIOD),
     };
-    let cluster_cidrs = match line.is_given(flags::CLUSTER_CIDR) {
-        // An empty value is one empty block, which validation refuses: that is what kube-proxy makes of it.
-        true => split_cidrs(&line.text(flags::CLUSTER_CIDR)),
-        false => Vec::new(),
+    // An empty value is one empty block, which validation refuses: that is what kube-proxy makes of it.
+    let cluster_cidrs = if line.is_given(flags::CLUSTER_CIDR) {
+        split_cidrs(&line.text(flags::CLUSTER_CIDR))
+    } else {
+        Vec::new()
     };
     Effective {
         sync_period: line.duration(period),

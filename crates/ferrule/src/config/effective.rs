@@ -38,7 +38,7 @@ impl Effective {
             "" => Vec::new(),
             list => split_cidrs(list),
         };
-        Self { sync_period, min_sync_period, masquerade_all, cluster_cidrs, configuration }
+        Self { configuration, sync_period, min_sync_period, masquerade_all, cluster_cidrs }
     }
 
     /// Puts the picked values back into the active mode's block; the other modes' blocks get zeros, as kube-proxy

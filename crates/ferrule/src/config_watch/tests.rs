@@ -1,3 +1,5 @@
+//! Real files: written, renamed, removed, swapped as kubelet swaps a ConfigMap.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 

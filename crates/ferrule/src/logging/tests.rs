@@ -1,3 +1,5 @@
+//! Lines as they come out on each stream.
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -154,7 +156,7 @@ fn split_streams_keep_errors_apart() {
 fn a_buffer_is_written_out_on_flush_and_before_an_error() {
     let settings = LoggingSettings {
         info_stream: InfoStream::Stdout { buffer: 1 << 16 },
-        flush_every: Duration::from_secs(3600),
+        flush_every: Duration::from_hours(1),
         ..LoggingSettings::default()
     };
     let (handle, errors, info) = streams();

@@ -80,8 +80,8 @@ pub fn families(mode: ProxyMode, facts: &FamilyFacts, primary: IpFamily) -> Resu
 mod tests {
     use super::*;
 
-    fn facts(iptables: bool, ip6tables: bool) -> FamilyFacts {
-        FamilyFacts { iptables, ip6tables, has_if_inet6: true, disable_ipv6: "0\n".to_owned() }
+    fn facts(v4: bool, v6: bool) -> FamilyFacts {
+        FamilyFacts { iptables: v4, ip6tables: v6, has_if_inet6: true, disable_ipv6: "0\n".to_owned() }
     }
 
     #[test]

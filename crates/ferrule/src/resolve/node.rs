@@ -14,7 +14,7 @@ use crate::settings::DetectLocal;
 /// How long the node's addresses are waited for.
 pub const ADDRESS_WAIT: Duration = Duration::from_secs(30);
 /// How long the node's pod blocks are waited for after that, if they are needed.
-pub const POD_CIDR_WAIT: Duration = Duration::from_secs(5 * 60);
+pub const POD_CIDR_WAIT: Duration = Duration::from_mins(5);
 
 /// What the proxy needs from the Node object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,3 +1,5 @@
+//! Validation row by row, and what valid configurations come to.
+
 use super::*;
 use crate::cli::parse;
 use crate::config::complete;

@@ -1,3 +1,5 @@
+//! Reading arguments: pflag's habits one by one, and texts nobody would type.
+
 use proptest::prelude::*;
 
 use super::*;

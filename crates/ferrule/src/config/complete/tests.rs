@@ -1,3 +1,5 @@
+//! Flags and file together, as in the tables of kube-proxy's own loading.
+
 use super::*;
 use crate::cli::parse;
 use crate::config::encode::encode;

@@ -131,11 +131,12 @@ fn quantity(node: &Node) -> Result<Quantity, String> {
 }
 
 fn list<T>(node: &Node, notes: &mut Notes, item: fn(&Node, &str, &mut Notes) -> Option<T>) -> Vec<T> {
-    let Content::List(nodes) = &node.content else {
+    let Content::List(items) = &node.content else {
         notes.refuse(node, "", format!("wants a list, got {}", node.content.kind()));
         return Vec::new();
     };
-    nodes.iter().enumerate().filter_map(|(index, node)| item(node, &format!("[{index}]"), notes)).collect()
+    let kept = items.iter().enumerate();
+    kept.filter_map(|(index, each)| item(each, &format!("[{index}]"), notes)).collect()
 }
 
 fn text_item(node: &Node, at: &str, notes: &mut Notes) -> Option<String> {

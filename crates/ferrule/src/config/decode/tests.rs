@@ -1,3 +1,5 @@
+//! What is passed over, what is refused, and how both are told.
+
 use super::*;
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";

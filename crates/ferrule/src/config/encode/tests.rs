@@ -1,3 +1,5 @@
+//! What is written reads back, and looks as kube-proxy writes it.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Which change of a file is applied, restarts, or is refused.
+
 use super::*;
 use crate::cli::parse;
 

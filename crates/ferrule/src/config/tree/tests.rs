@@ -1,3 +1,7 @@
+//! Both syntaxes to one tree, and files made to break a reader.
+
+use std::fmt::Write;
+
 use super::*;
 
 fn map(text: &str) -> Vec<(String, Content)> {
@@ -65,7 +69,8 @@ fn deep_and_exploding_documents_are_refused() {
     assert!(refusal(&"[".repeat(100_000)).reason.len() > 3);
     let mut bomb = "a0: &a0 [x]\n".to_owned();
     for level in 1..40 {
-        bomb.push_str(&format!("a{level}: &a{level} [*a{0}, *a{0}, *a{0}]\n", level - 1));
+        let below = level - 1;
+        writeln!(bomb, "a{level}: &a{level} [*a{below}, *a{below}, *a{below}]").expect("a String takes it");
     }
     assert_eq!(refusal(&bomb).reason, "the document is too large");
     assert!(refusal("a: &a [*a]\n").reason.contains("anchor"));

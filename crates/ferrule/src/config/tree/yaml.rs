@@ -3,7 +3,6 @@
 //! Works through the parser's events with a stack of its own, so that no input can exhaust the call stack; nesting
 //! and the total size after aliases are bounded.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
@@ -155,13 +154,8 @@ fn at(line: usize, reason: &str) -> SyntaxError {
     SyntaxError { line, reason: reason.to_owned() }
 }
 
-fn scalar(
-    text: &Cow<'_, str>,
-    style: ScalarStyle,
-    tag: Option<&Tag>,
-    line: usize,
-) -> Result<Content, SyntaxError> {
-    let as_text = || Ok(Content::Text(text.to_string()));
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Content, SyntaxError> {
+    let as_text = || Ok(Content::Text(text.to_owned()));
     match tag.and_then(Tag::core_suffix) {
         Some("str") => as_text(),
         Some("int" | "float" | "bool" | "null") => meaning(text, line),

@@ -1,3 +1,5 @@
+//! The table of local detectors.
+
 use ferrule_model::parse_cidr;
 
 use super::*;
@@ -28,8 +30,8 @@ fn check(mode: &DetectLocal, pattern: &Pattern) {
         DetectLocal::NodeCidr => local_detectors(mode, &ignored, &given, *primary),
         _ => local_detectors(mode, &given, &ignored, *primary),
     };
-    let source = |text: &Option<&str>| text.and_then(parse_cidr).map(LocalDetector::Source);
-    assert_eq!(detectors.by_family, PerFamily { v4: source(v4), v6: source(v6) }, "{list:?}");
+    let source = |text: Option<&str>| text.and_then(parse_cidr).map(LocalDetector::Source);
+    assert_eq!(detectors.by_family, PerFamily { v4: source(*v4), v6: source(*v6) }, "{list:?}");
     assert_eq!(detectors.primary_lacks_one, *warns, "{list:?}");
 }
 

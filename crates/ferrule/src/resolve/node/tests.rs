@@ -1,3 +1,5 @@
+//! The wait for the Node object, second by second, and its later changes.
+
 use ferrule_model::parse_ip;
 
 use super::*;

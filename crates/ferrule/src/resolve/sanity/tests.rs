@@ -1,3 +1,5 @@
+//! The table of settings that are odd together.
+
 use ferrule_model::parse_cidr;
 
 use super::*;
