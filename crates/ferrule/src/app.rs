@@ -95,10 +95,13 @@ fn act(line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
     if !completed.strict_warnings.is_empty() {
         info!(err = %completed.strict_warnings.join("\n"), "Using lenient decoding as strict decoding failed");
     }
-    let settings = Settings::resolve(&completed, &line.text(flags::MASTER))?;
-    log.configure(&settings.logging);
+    // Before the rest is looked at, so that complaints about it come in the form that was asked for.
+    if let Ok(settings) = Settings::resolve_logging(&completed) {
+        log.configure(&settings);
+    }
     log_flags(line, &completed);
     log_warnings(&completed);
+    let settings = Settings::resolve(&completed, &line.text(flags::MASTER))?;
     let path = line.text(flags::WRITE_CONFIG_TO);
     if path.is_empty() {
         return Err(Failure::NothingToRun(settings.mode));

@@ -1,7 +1,7 @@
 //! The command line: kube-proxy's flags with pflag's habits, and what is made from the same table.
 //!
-//! [`flags`] is the table; [`parse`] reads arguments by it; [`help`], [`completion`], [`man`] and [`docs`] print it.
-//! What the values mean together with a configuration file is decided in [`crate::config::complete`].
+//! [`flags`] is the table; [`parse()`] reads arguments by it; [`help`], [`completion`], [`man`] and [`docs`] print it.
+//! What the values mean together with a configuration file is decided in [`crate::config::complete()`].
 
 pub mod completion;
 pub mod docs;

@@ -1,7 +1,7 @@
 //! The configuration file: from bytes to one effective configuration, and back.
 //!
 //! In reading order: [`tree`] and [`decode`] read a file by the table in [`fields`]; [`defaults`] fills gaps;
-//! [`complete`] joins file and flags into an [`Effective`] configuration; [`encode`] writes it down again; [`reload`]
+//! [`complete()`] joins file and flags into an [`Effective`] configuration; [`encode`] writes it down again; [`reload`]
 //! judges a changed file. Turning it into typed settings, and refusing bad values, is [`crate::settings`]' work.
 
 pub mod complete;

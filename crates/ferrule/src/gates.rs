@@ -1,6 +1,6 @@
 //! Feature gates: which names exist, what they default to, and what a configuration makes of them.
 //!
-//! The whole Kubernetes list is accepted, since a cluster's shared configuration may hold any of it; [`Effect`] says
+//! The whole Kubernetes list is accepted, since a cluster's shared configuration may hold any of it; [`EFFECTS`] says
 //! what the few that matter here do. Dependencies between gates of other components are not checked.
 
 mod table;

@@ -18,7 +18,6 @@ use ipnet::IpNet;
 
 use crate::config::{Completed, Effective};
 use crate::gates::Gates;
-pub use logging::resolve_logging;
 pub use origin::Origin;
 pub use problem::{Collector, Problem, Problems};
 
@@ -352,10 +351,18 @@ impl Settings {
         problems.finish(settings, *origin, &effective.configuration.mode)
     }
 
+    /// The logging part alone, for a program that wants to log before it looks at the rest.
+    pub fn resolve_logging(completed: &Completed) -> Result<LoggingSettings, Problems> {
+        let Completed { effective, gates, origin, .. } = completed;
+        let mut problems = Collector::default();
+        let logging = logging::resolve(&effective.configuration.logging, gates, &mut problems);
+        problems.finish(logging, *origin, &effective.configuration.mode)
+    }
+
     /// Goes through the checks in kube-proxy's order; a field that fails gets a stand-in that nobody will see.
     fn collect(effective: &Effective, gates: &Gates, master: &str, problems: &mut Collector) -> Self {
         let configuration = &effective.configuration;
-        let logging = resolve_logging(&configuration.logging, gates, problems);
+        let logging = logging::resolve(&configuration.logging, gates, problems);
         let masquerade = modes::masquerade(effective, problems);
         let ipvs = modes::ipvs(configuration, problems);
         modes::check_nftables_bit(configuration, problems);

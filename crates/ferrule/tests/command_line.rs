@@ -197,3 +197,11 @@ fn deprecated_flags_are_announced_on_stderr() {
     assert_eq!(answer.status, 0);
     assert!(answer.stderr.starts_with("Flag --healthz-port has been deprecated, "), "{}", answer.stderr);
 }
+
+#[test]
+fn complaints_come_in_the_log_format_that_was_asked_for() {
+    let answer = kube_proxy(&["--logging-format=json", "--oom-score-adj=5000"]);
+    assert_eq!(answer.status, 1);
+    let line: serde_json::Value = serde_json::from_str(&answer.stderr).expect("one line of JSON");
+    assert!(line["err"].as_str().is_some_and(|text| text.contains("(--oom-score-adj)")), "{line}");
+}

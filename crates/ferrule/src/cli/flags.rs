@@ -1,7 +1,7 @@
 //! The table of flags: kube-proxy's names, types and defaults, with documentation of our own.
 //!
 //! Parser, help, `docs/flags.md`, completion, man page and the comparison with the real kube-proxy all read it.
-//! The rows are in [`process`] and [`traffic`]; this file says what a row is.
+//! The rows are in `process` and `traffic`; this file says what a row is.
 
 mod process;
 mod traffic;

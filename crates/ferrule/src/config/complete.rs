@@ -121,7 +121,7 @@ fn from_flags(line: &CommandLine) -> Effective {
     let mut configuration = KubeProxyConfiguration::default();
     fill_defaults(&mut configuration);
     overlay(line, &mut configuration, |_| true);
-    if !line.is_given(flags::WRITE_CONFIG_TO) {
+    if line.text(flags::WRITE_CONFIG_TO).is_empty() {
         apply_port(&mut configuration.healthz_bind_address, line.integer(flags::HEALTHZ_PORT));
         apply_port(&mut configuration.metrics_bind_address, line.integer(flags::METRICS_PORT));
     }

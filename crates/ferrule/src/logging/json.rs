@@ -10,7 +10,7 @@ pub fn render(line: &Line<'_>) -> String {
     let mut text = format!(
         "{{\"ts\":{},\"caller\":{},\"msg\":{}",
         milliseconds(line),
-        string(&line.caller),
+        string(&line.caller(2)),
         string(&line.fields.message)
     );
     if line.level != Level::ERROR {

@@ -21,14 +21,25 @@ pub struct Line<'a> {
     pub time: &'a Zoned,
     /// How bad.
     pub level: Level,
-    /// The source file's name and line.
-    pub caller: String,
+    /// The source file.
+    pub file: &'a str,
+    /// The line in it.
+    pub row: u32,
     /// Its verbosity.
     pub verbosity: u32,
     /// Whether the message stands without quotes.
     pub unstructured: bool,
     /// What it says.
     pub fields: &'a EventFields,
+}
+
+impl Line<'_> {
+    /// Where it was logged: the last parts of the source file's path, and the line.
+    pub fn caller(&self, parts: usize) -> String {
+        let kept: Vec<&str> = self.file.rsplit('/').take(parts).collect();
+        let path: Vec<&str> = kept.into_iter().rev().collect();
+        format!("{}:{}", path.join("/"), self.row)
+    }
 }
 
 /// Writes events to a sink, as far as the verbosity lets them.
@@ -69,7 +80,8 @@ impl<S: Subscriber> Layer<S> for KlogLayer {
         let line = Line {
             time: &Zoned::now(),
             level: *metadata.level(),
-            caller: caller(metadata),
+            file: metadata.file().unwrap_or("unknown"),
+            row: metadata.line().unwrap_or(0),
             verbosity,
             unstructured: metadata.target() == UNSTRUCTURED,
             fields: &fields,
@@ -81,10 +93,4 @@ impl<S: Subscriber> Layer<S> for KlogLayer {
         let importance = if *metadata.level() == Level::ERROR { Importance::Error } else { Importance::Info };
         self.sink.write(importance, &rendered);
     }
-}
-
-fn caller(metadata: &Metadata<'_>) -> String {
-    let file = metadata.file().unwrap_or("unknown");
-    let name = file.rsplit('/').next().unwrap_or(file);
-    format!("{name}:{}", metadata.line().unwrap_or(0))
 }

@@ -112,7 +112,7 @@ fn json_lines_are_objects_with_kube_proxys_keys() {
     assert_eq!(lines[2]["err"], "boom");
     assert!(lines[2].get("v").is_none());
     assert!(lines[0]["ts"].as_f64().is_some_and(|ts| ts > 1.6e12));
-    assert!(lines[0]["caller"].as_str().is_some_and(|caller| caller.starts_with("tests.rs:")));
+    assert!(lines[0]["caller"].as_str().is_some_and(|caller| caller.starts_with("logging/tests.rs:")));
 }
 
 #[test]

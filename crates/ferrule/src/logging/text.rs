@@ -17,7 +17,7 @@ pub fn render(line: &Line<'_>) -> String {
     };
     let time = line.time.strftime("%m%d %H:%M:%S%.6f");
     let message = if line.unstructured { line.fields.message.clone() } else { quoted(&line.fields.message) };
-    let mut text = format!("{severity}{time} {:>7} {}] {message}", std::process::id(), line.caller);
+    let mut text = format!("{severity}{time} {:>7} {}] {message}", std::process::id(), line.caller(1));
     if let Some(error) = &line.fields.error {
         push_pair(&mut text, "err", &FieldValue::Text(error.clone()));
     }

@@ -13,7 +13,7 @@ use crate::settings::{DetectLocal, Healthz, Settings, SourceVip};
 /// What the checks look at beside the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SanityFacts<'a> {
-    /// The settings' own cluster blocks, this node's pod blocks, and the expanded NodePort blocks.
+    /// This node's pod blocks.
     pub pod_cidrs: &'a [IpNet],
     /// The expanded NodePort blocks.
     pub node_port_blocks: &'a [IpNet],

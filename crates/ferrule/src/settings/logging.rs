@@ -6,7 +6,7 @@ use crate::gates::Gates;
 use crate::go::Quantity;
 
 /// Checks and resolves `logging`.
-pub fn resolve_logging(logging: &Logging, gates: &Gates, problems: &mut Collector) -> LoggingSettings {
+pub(super) fn resolve(logging: &Logging, gates: &Gates, problems: &mut Collector) -> LoggingSettings {
     let every = logging.flush_frequency.every;
     if every.as_nanoseconds() <= 0 {
         problems.invalid("logging.flushFrequency", &every, "must be greater than 0");
