@@ -1,5 +1,9 @@
 //! Validation row by row, and what valid configurations come to.
 
+use std::time::Duration;
+
+use ipnet::IpNet;
+
 use super::*;
 use crate::cli::parse;
 use crate::config::complete;

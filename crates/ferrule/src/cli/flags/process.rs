@@ -174,7 +174,7 @@ pub const FLAGS: &[Flag] = &[
         field: "bindAddressHardFail",
         beside_config: BesideConfig::Ignored,
         standing: Standing::Current,
-        doc: "Exit if one of the two ports above cannot be bound.",
+        doc: "Exit if the port for health checks or metrics cannot be bound.",
     },
     Flag {
         name: "profiling",

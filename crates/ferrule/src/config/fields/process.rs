@@ -176,7 +176,7 @@ pub const FIELDS: &[Field] = &[
         modes: "all",
         on_change: OnChange::Restart,
         age: Age::Current,
-        doc: "Exit when one of the two ports above cannot be bound, instead of trying again every 5 seconds.",
+        doc: "Exit when the port for health checks or metrics cannot be bound, instead of trying again every 5 seconds.",
     },
     Field {
         path: "enableProfiling",
