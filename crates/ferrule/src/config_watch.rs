@@ -5,7 +5,6 @@
 //! with the last: one change is reported once, and touching or re-writing the same bytes is no change.
 //! What the new content means is for [`crate::config::reload`] to say.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +18,9 @@ use rustix::fs::inotify;
 const QUIET: Duration = Duration::from_millis(100);
 /// A directory where things keep happening must not put the reading off for ever.
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
+
+/// The kernel's clock types cannot hold every duration; a longer wait is made of several.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// What became of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +36,6 @@ pub enum FileChange {
 pub struct ConfigWatch {
     path: PathBuf,
     inotify: OwnedFd,
-    watched: BTreeSet<PathBuf>,
     last: Result<Vec<u8>, io::ErrorKind>,
 }
 
@@ -43,20 +44,23 @@ impl ConfigWatch {
     /// and now is noticed.
     pub fn new(path: &Path, content: Vec<u8>) -> io::Result<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        let mut watch = Self { path: path.to_owned(), inotify, watched: BTreeSet::new(), last: Ok(content) };
+        let watch = Self { path: path.to_owned(), inotify, last: Ok(content) };
         watch.watch_directories()?;
         Ok(watch)
     }
 
     /// Waits for the next change, at most this long; `None` if nothing changed.
     pub fn next(&mut self, timeout: Duration) -> io::Result<Option<FileChange>> {
-        let deadline = Instant::now() + timeout;
+        let started = Instant::now();
         // The file may have changed before the watch began.
         let mut change = self.look();
         while change.is_none() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.wait_readable(left)? {
-                return Ok(None);
+            let left = timeout.saturating_sub(started.elapsed());
+            if !self.wait_readable(left.min(LONGEST_WAIT))? {
+                if left <= LONGEST_WAIT {
+                    return Ok(None);
+                }
+                continue;
             }
             self.settle()?;
             self.watch_directories()?;
@@ -66,7 +70,7 @@ impl ConfigWatch {
     }
 
     /// Swallows events until none come for a while.
-    fn settle(&mut self) -> io::Result<()> {
+    fn settle(&self) -> io::Result<()> {
         let latest = Instant::now() + LONGEST_DELAY;
         loop {
             self.drain()?;
@@ -90,7 +94,7 @@ impl ConfigWatch {
     }
 
     /// Watches the directory of every link on the way to the file; after a swap these are others.
-    fn watch_directories(&mut self) -> io::Result<()> {
+    fn watch_directories(&self) -> io::Result<()> {
         let flags = inotify::WatchFlags::CREATE
             | inotify::WatchFlags::MOVED_TO
             | inotify::WatchFlags::MOVED_FROM
@@ -98,22 +102,18 @@ impl ConfigWatch {
             | inotify::WatchFlags::MODIFY
             | inotify::WatchFlags::DELETE
             | inotify::WatchFlags::ONLYDIR;
-        let mut seen = BTreeSet::new();
         for directory in directories_on_the_way(&self.path) {
             match inotify::add_watch(&self.inotify, &directory, flags) {
-                Ok(_) => {
-                    seen.insert(directory);
-                }
+                Ok(_) => {}
                 // A link may point into a directory that is gone this very moment; the next event looks again.
                 Err(_) if directory != parent(&self.path) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        self.watched = seen;
         Ok(())
     }
 
-    fn drain(&mut self) -> io::Result<()> {
+    fn drain(&self) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
         loop {

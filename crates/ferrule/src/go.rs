@@ -8,6 +8,6 @@ mod quantity;
 mod quote;
 
 pub use duration::{DurationError, GoDuration};
-pub use number::{format_float32, parse_bool, parse_float32, parse_int32};
+pub use number::{format_float32, parse_bool, parse_digits, parse_float32, parse_int32};
 pub use quantity::{Quantity, QuantityError};
 pub use quote::quoted;

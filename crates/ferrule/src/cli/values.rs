@@ -10,7 +10,7 @@ use super::flags::{Flag, FlagKind};
 use super::version;
 use crate::config::Value;
 use crate::config::v1alpha1::VModuleItem;
-use crate::go::{GoDuration, Quantity, format_float32, parse_bool, parse_float32, parse_int32};
+use crate::go::{GoDuration, Quantity, format_float32, parse_bool, parse_digits, parse_float32, parse_int32};
 
 /// Reads a value for a flag; `earlier` is what an earlier use of the same flag gave.
 pub fn parse_value(flag: &Flag, text: &str, earlier: Option<&Value>) -> Result<Value, String> {
@@ -28,7 +28,7 @@ pub fn parse_value(flag: &Flag, text: &str, earlier: Option<&Value>) -> Result<V
         FlagKind::IpPort => ip_port(flag, text),
         FlagKind::TextList => text_list(text, earlier),
         FlagKind::Gates => gates(text, earlier),
-        FlagKind::Level => text.parse().map(Value::Uint32).ok().filter(level_fits).ok_or_else(|| {
+        FlagKind::Level => parse_digits(text).map(Value::Uint32).filter(level_fits).ok_or_else(|| {
             format!("{text:?} is not a verbosity, which is a whole number from 0 to {}", i32::MAX)
         }),
         FlagKind::VModule => vmodule(text).map(Value::VModule),
@@ -103,9 +103,9 @@ fn ip_port(flag: &Flag, text: &str) -> Result<Value, String> {
     if parse_ip(host).is_none() {
         return Err(format!("{host:?} is not a valid IP address"));
     }
-    match port.parse::<u16>() {
-        Ok(_) => Ok(Value::Text(text.to_owned())),
-        Err(_) => Err(format!("{port:?} is not a port, which is a number from 0 to 65535")),
+    match parse_digits::<u16>(port) {
+        Some(_) => Ok(Value::Text(text.to_owned())),
+        None => Err(format!("{port:?} is not a port, which is a number from 0 to 65535")),
     }
 }
 
@@ -192,7 +192,7 @@ fn vmodule(text: &str) -> Result<Vec<VModuleItem>, String> {
 fn vmodule_item(text: &str) -> Result<VModuleItem, String> {
     let refusal = || format!("{text:?} has not the form pattern=N");
     let (pattern, level) = text.split_once('=').ok_or_else(refusal)?;
-    let verbosity: u32 = level.parse().map_err(|_| refusal())?;
+    let verbosity: u32 = parse_digits(level).ok_or_else(refusal)?;
     if pattern.is_empty() || level.contains('=') || i32::try_from(verbosity).is_err() {
         return Err(refusal());
     }

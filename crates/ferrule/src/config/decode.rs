@@ -140,8 +140,8 @@ impl Walk {
             return;
         }
         if let Some(field) = fields::find(path) {
-            if let Age::GoneSince(release) = field.age {
-                self.warn(entry.line, format!("field {path:?} is gone since Kubernetes {release}"));
+            if let Age::Gone(since) = field.age {
+                self.warn(entry.line, format!("field {path:?} is gone from the API since {since}"));
             }
             self.leaf(field, &entry.value);
         } else if fields::is_group(path) {

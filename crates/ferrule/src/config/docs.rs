@@ -48,7 +48,7 @@ fn row(text: &mut String, field: &Field) {
     };
     let age = match field.age {
         Age::Current => String::new(),
-        Age::GoneSince(release) => format!(" Gone from the API since {release}."),
+        Age::Gone(since) => format!(" Gone from the API since {since}."),
     };
     let _ = writeln!(
         text,

@@ -45,8 +45,8 @@ pub enum OnChange {
 pub enum Age {
     /// It is.
     Current,
-    /// It was, and files still carry it; named is the release without it.
-    GoneSince(&'static str),
+    /// It was, and files still carry it; the words say since when it is gone.
+    Gone(&'static str),
 }
 
 impl Field {

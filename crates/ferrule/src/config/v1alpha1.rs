@@ -65,7 +65,7 @@ pub struct KubeProxyConfiguration {
     pub windows_run_as_service: bool,
     /// `udpIdleTimeout`, gone from the API since 1.26; the userspace mode uses it.
     pub udp_idle_timeout: Option<GoDuration>,
-    /// `resourceContainer`, gone from the API since 1.23.
+    /// `resourceContainer`, gone from the API since long.
     pub resource_container: String,
 }
 

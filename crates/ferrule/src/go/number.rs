@@ -2,6 +2,8 @@
 //!
 //! Integers may carry a base prefix and underscores; floats are 32 bits wide.
 
+use std::str::FromStr;
+
 /// Reads Go's boolean words; `None` for anything else (`yes` and `on` are not among them).
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
@@ -9,6 +11,11 @@ pub fn parse_bool(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
+}
+
+/// Reads a decimal number of nothing but digits, which excludes the `+` that Rust's own parser lets pass.
+pub fn parse_digits<T: FromStr>(text: &str) -> Option<T> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 /// Reads a 32-bit integer, in base 2, 8, 10 or 16 by its prefix.
@@ -95,6 +102,14 @@ mod tests {
         }
         for word in ["", "yes", "on", "tRUE", "2", " true"] {
             assert_eq!(parse_bool(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn digits_are_digits() {
+        assert_eq!(parse_digits("10249"), Some(10249_u16));
+        for text in ["", "+1", "-1", "65536", "1 "] {
+            assert_eq!(parse_digits::<u16>(text), None, "{text:?}");
         }
     }
 

@@ -47,6 +47,11 @@ impl Quantity {
         u64::try_from((self.billionths + ONE - 1).div_euclid(ONE)).unwrap_or(0)
     }
 
+    /// Whether it is nothing, in whatever style.
+    pub fn is_zero(self) -> bool {
+        self.billionths == 0
+    }
+
     fn parse_text(text: &str) -> Option<Self> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),

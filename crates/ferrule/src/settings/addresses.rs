@@ -78,6 +78,7 @@ fn socket_address(text: &str, field: &str, problems: &mut Collector) -> SocketAd
     if ip.is_none() {
         problems.invalid(path.clone(), host, "must be a valid IP");
     }
+    // Unlike in a flag, a plus sign is let pass here, as kube-proxy does.
     let number = port.parse::<u16>().ok().filter(|port| *port > 0);
     if number.is_none() {
         problems.invalid(path, port, "must be a valid port, from 1 to 65535");

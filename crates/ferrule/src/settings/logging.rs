@@ -3,7 +3,6 @@
 use super::{Collector, InfoStream, LogFormat, LoggingSettings};
 use crate::config::v1alpha1::{Logging, OutputOptions, VModuleItem};
 use crate::gates::Gates;
-use crate::go::Quantity;
 
 /// Checks and resolves `logging`.
 pub(super) fn resolve(logging: &Logging, gates: &Gates, problems: &mut Collector) -> LoggingSettings {
@@ -75,7 +74,7 @@ fn check_alpha(options: &OutputOptions, format: &str, gates: &Gates, problems: &
     if options.split_stream {
         problems.forbidden(format!("logging.options.{format}.splitStream"), reason);
     }
-    if options.info_buffer_size.bytes() != Quantity::ZERO.bytes() {
+    if !options.info_buffer_size.is_zero() {
         problems.forbidden(format!("logging.options.{format}.infoBufferSize"), reason);
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::cli::version::KUBERNETES;
 use crate::config::{Effective, KubeProxyConfiguration};
 use crate::gates::Gates;
-use crate::go::GoDuration;
+use crate::go::{GoDuration, parse_digits};
 
 const ROOT: &str = "KubeProxyConfiguration";
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
@@ -219,12 +219,12 @@ fn port_range(text: &str) -> Option<PortRange> {
         return Some(PortRange::Any);
     }
     let (first, last) = if let Some((first, last)) = text.split_once('-') {
-        (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?)
+        (parse_digits::<u16>(first)?, parse_digits::<u16>(last)?)
     } else if let Some((first, offset)) = text.split_once('+') {
-        let first = first.parse::<u16>().ok()?;
-        (first, first.checked_add(offset.parse().ok()?)?)
+        let first = parse_digits::<u16>(first)?;
+        (first, first.checked_add(parse_digits(offset)?)?)
     } else {
-        let port = text.parse::<u16>().ok()?;
+        let port = parse_digits::<u16>(text)?;
         (port, port)
     };
     (first <= last).then_some(PortRange::Between { first, last })

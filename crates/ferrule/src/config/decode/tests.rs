@@ -62,7 +62,7 @@ fn fields_of_old_releases_are_kept_with_a_warning() {
     let Decoded { configuration, warnings } = decoded("udpIdleTimeout: 1s\nresourceContainer: /kube-proxy\n");
     assert_eq!(configuration.resource_container, "/kube-proxy");
     assert_eq!(warnings.len(), 2);
-    assert!(warnings[0].contains("gone since Kubernetes 1.26"));
+    assert!(warnings[0].contains("gone from the API since Kubernetes 1.26"));
 }
 
 #[test]

@@ -274,7 +274,7 @@ pub const FIELDS: &[Field] = &[
         default: "250ms when absent",
         modes: "userspace",
         on_change: OnChange::Restart,
-        age: Age::GoneSince("1.26"),
+        age: Age::Gone("Kubernetes 1.26"),
         doc: "Time after which the userspace mode forgets an idle UDP client. Accepted with a warning in other modes.",
     },
 ];

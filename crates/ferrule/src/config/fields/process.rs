@@ -292,7 +292,7 @@ pub const FIELDS: &[Field] = &[
         default: "\"\"",
         modes: "none",
         on_change: OnChange::Ignore,
-        age: Age::GoneSince("1.23"),
+        age: Age::Gone("long"),
         doc: "Accepted with a warning, without effect: the process is placed by whoever starts it.",
     },
 ];
