@@ -71,7 +71,11 @@ impl Builder {
                     self.set_key(Key::Merge { line });
                     return Ok(Progress::More);
                 }
-                let content = scalar(&text, style, tag.as_deref(), line)?;
+                let content = scalar(&text, style, tag.as_deref()).map_err(|reason| at(line, reason))?;
+                if matches!(content, Content::Float(value) if !value.is_finite()) && !self.expects_key() {
+                    // Go turns the whole file into JSON first, which has no word for these.
+                    return Err(at(line, "infinity and NaN are not allowed"));
+                }
                 self.add(Node { line, content }, anchor)?;
             }
             Event::SequenceStart(_, anchor, _) => {
@@ -154,28 +158,30 @@ fn at(line: usize, reason: &str) -> SyntaxError {
     SyntaxError { line, reason: reason.to_owned() }
 }
 
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Content, SyntaxError> {
-    let as_text = || Ok(Content::Text(text.to_owned()));
-    match tag.and_then(Tag::core_suffix) {
-        Some("str") => as_text(),
-        Some("int" | "float" | "bool" | "null") => meaning(text, line),
-        _ if tag.is_some_and(|tag| tag.suffix() == "binary") => {
-            Err(at(line, "the tag !!binary is not supported"))
-        }
-        _ if style == ScalarStyle::Plain && tag.is_none() => meaning(text, line),
-        _ => as_text(),
-    }
+/// What a scalar is, by its tag, its quotes and its text.
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Content, &'static str> {
+    let Some(tag) = tag else {
+        return Ok(if style == ScalarStyle::Plain { meaning(text) } else { Content::Text(text.to_owned()) });
+    };
+    let found = resolve(text);
+    let fits = match tag.core_suffix() {
+        Some("int") => matches!(found, Scalar::Integer(_)),
+        Some("float") => matches!(found, Scalar::Integer(_) | Scalar::Float(_)),
+        Some("bool") => matches!(found, Scalar::Bool(_)),
+        Some("null") => found == Scalar::Null,
+        _ if tag.suffix() == "binary" => return Err("the tag !!binary is not supported"),
+        _ => return Ok(Content::Text(text.to_owned())),
+    };
+    if fits { Ok(meaning(text)) } else { Err("the value does not fit its tag") }
 }
 
-/// Numbers JSON cannot say are refused wherever they stand, since Go turns the whole file into JSON first.
-fn meaning(text: &str, line: usize) -> Result<Content, SyntaxError> {
+fn meaning(text: &str) -> Content {
     match resolve(text) {
-        Scalar::Null => Ok(Content::Null),
-        Scalar::Bool(value) => Ok(Content::Bool(value)),
-        Scalar::Integer(value) => Ok(Content::Integer(value)),
-        Scalar::Float(value) if !value.is_finite() => Err(at(line, "infinity and NaN are not allowed")),
-        Scalar::Float(value) => Ok(whole_or_float(value)),
-        Scalar::Text => Ok(Content::Text(text.to_owned())),
+        Scalar::Null => Content::Null,
+        Scalar::Bool(value) => Content::Bool(value),
+        Scalar::Integer(value) => Content::Integer(value),
+        Scalar::Float(value) => whole_or_float(value),
+        Scalar::Text => Content::Text(text.to_owned()),
     }
 }
 
