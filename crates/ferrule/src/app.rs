@@ -39,7 +39,7 @@ pub enum Failure {
     },
     /// The part that serves traffic does not exist yet.
     #[error(
-        "no proxy mode is built in this version of Ferrule, {} neither: so far it reads, checks and writes configurations",
+        "no proxy mode is built yet in this version of Ferrule ({} was asked for): it reads, checks and writes configurations only",
         .0.name()
     )]
     NothingToRun(ProxyMode),

@@ -36,7 +36,6 @@ fn row(text: &mut String, flag: &Flag) {
         word => word,
     };
     let default = if flag.default.is_empty() { String::new() } else { format!("`{}`", flag.default) };
-    let field = if flag.field.is_empty() { String::new() } else { format!("`{}`", flag.field) };
     let standing = match flag.standing {
         Standing::Current => String::new(),
         Standing::Deprecated(hint) => format!(" **Deprecated**: {hint}."),
@@ -45,11 +44,29 @@ fn row(text: &mut String, flag: &Flag) {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "| {short}`--{}` | {kind} | {default} | {} | {field} | {}{standing} |",
+        "| {short}`--{}` | {kind} | {default} | {} | {} | {}{standing} |",
         flag.name,
         beside_config(flag),
+        field(flag),
         flag.doc
     );
+}
+
+/// The field a flag sets; some set that of whichever mode runs.
+fn field(flag: &Flag) -> String {
+    match flag.name {
+        flags::CLUSTER_CIDR => "`clusterCIDR`".to_owned(),
+        flags::HOSTNAME_OVERRIDE => "`hostnameOverride`".to_owned(),
+        flags::HEALTHZ_PORT => "`healthzBindAddress`".to_owned(),
+        flags::METRICS_PORT => "`metricsBindAddress`".to_owned(),
+        flags::MASQUERADE_ALL => "`masqueradeAll` of the active mode".to_owned(),
+        flags::IPTABLES_SYNC_PERIOD => "`syncPeriod` of the active mode".to_owned(),
+        flags::IPTABLES_MIN_SYNC_PERIOD => "`minSyncPeriod` of the active mode".to_owned(),
+        flags::IPVS_SYNC_PERIOD => "`ipvs.syncPeriod`".to_owned(),
+        flags::IPVS_MIN_SYNC_PERIOD => "`ipvs.minSyncPeriod`".to_owned(),
+        _ if flag.field.is_empty() => String::new(),
+        _ => format!("`{}`", flag.field),
+    }
 }
 
 fn beside_config(flag: &Flag) -> &'static str {
