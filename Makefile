@@ -46,6 +46,14 @@ bench: setup ## Measure time, allocations and memory of planning at several clus
 	@echo 'Building the benchmarks (optimised, a minute or two the first time) …'
 	@cargo bench --quiet --locked -p ferrule-testkit --bench '*'
 
+.PHONY: peer-check
+peer-check: setup ## Compare flags, configuration files and verdicts with the real kube-proxy (builds it once, with Go)
+	@scripts/peer-check
+
+.PHONY: random-input
+random-input: setup ## A million random configuration files: no panic, every refusal names a field or a line
+	@scripts/random-input
+
 .PHONY: fuzz
 fuzz: setup ## Feed the parsers random input: make fuzz [TARGET=name] [SECONDS=60]
 	@scripts/fuzz '$(SECONDS)' $(TARGET)

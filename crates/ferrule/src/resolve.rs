@@ -10,7 +10,7 @@ mod node_name;
 mod node_ports;
 mod sanity;
 
-pub use detectors::{Detectors, LocalDetector, local_detectors};
+pub use detectors::{Detectors, local_detection, local_detectors};
 pub use families::{Families, FamilyError, FamilyFacts, Stack, families};
 pub use node::{NodeFacts, NodeReaction, NodeStart, NodeStartError, NodeWait, react};
 pub use node_name::{NodeNameError, node_name, resolve_node_name};

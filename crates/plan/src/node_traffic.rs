@@ -3,9 +3,8 @@
 //! Combines the configuration with the Node object; what it means for a Service is in [`crate::policy`].
 
 use ferrule_model::{Cluster, IpFamily, NodeIps, NodePortAddresses, expand};
-use ipnet::IpNet;
 
-use crate::{LocalDetection, LocalPods, NodePortScope, NodeTraffic, NodeView, Quirk};
+use crate::{NodePortScope, NodeTraffic, NodeView, Quirk};
 
 /// This node's own address in each family.
 pub(crate) fn node_ips(cluster: &Cluster, view: &NodeView) -> NodeIps {
@@ -21,12 +20,13 @@ pub(crate) fn node_port_addresses(ips: &NodeIps, view: &NodeView, family: IpFami
 /// What holds for the whole node in one family.
 pub(crate) fn node_traffic(cluster: &Cluster, view: &NodeView, addresses: &NodePortAddresses) -> NodeTraffic {
     let (family, quirks) = (addresses.family(), view.quirks);
+    let pod_cidrs = cluster.node().map_or(&[][..], |node| &node.pod_cidrs);
     let ours = view.interface_addresses.iter().copied().filter(|ip| IpFamily::of(*ip) == family);
     NodeTraffic {
         family,
         masquerade_mark: 1_u32.checked_shl(view.masquerade_bit.into()).unwrap_or_default(),
         masquerade_all: view.masquerade_all,
-        local_pods: local_pods(cluster, view, family),
+        local_pods: view.local_detection.local_pods(pod_cidrs, family),
         node_port_addresses: node_port_scope(view, addresses),
         loopback_node_ports: view.loopback_node_ports,
         guarded_service_cidrs: if quirks.has(Quirk::DropUnallocatedClusterIps) {
@@ -54,17 +54,4 @@ fn node_port_scope(view: &NodeView, addresses: &NodePortAddresses) -> NodePortSc
 
 fn is_ipv6_link_local(ip: std::net::IpAddr) -> bool {
     matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local())
-}
-
-fn local_pods(cluster: &Cluster, view: &NodeView, family: IpFamily) -> Option<LocalPods> {
-    let first = |blocks: &[IpNet]| {
-        blocks.iter().find(|net| IpFamily::of_net(net) == family).copied().map(LocalPods::From)
-    };
-    match &view.local_detection {
-        LocalDetection::None => None,
-        LocalDetection::ClusterCidrs(blocks) => first(blocks),
-        LocalDetection::NodeCidrs => first(cluster.node().map_or(&[][..], |node| &node.pod_cidrs)),
-        LocalDetection::BridgeInterface(name) => Some(LocalPods::ByInterface(name.clone())),
-        LocalDetection::InterfaceNamePrefix(prefix) => Some(LocalPods::ByInterfacePrefix(prefix.clone())),
-    }
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use ferrule_model::{IpFamily, NodeName, NodePortSelector};
 use ipnet::IpNet;
 
-use crate::Quirks;
+use crate::{LocalPods, Quirks};
 
 /// How this node is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,22 @@ pub enum LocalDetection {
     BridgeInterface(String),
     /// By the beginning of the name of the interface the packet came in on.
     InterfaceNamePrefix(String),
+}
+
+impl LocalDetection {
+    /// How local pods are told in one family, on a node whose pods get addresses from these blocks.
+    pub fn local_pods(&self, pod_cidrs: &[IpNet], family: IpFamily) -> Option<LocalPods> {
+        let first = |blocks: &[IpNet]| {
+            blocks.iter().find(|net| IpFamily::of_net(net) == family).map(|net| LocalPods::From(net.trunc()))
+        };
+        match self {
+            Self::None => None,
+            Self::ClusterCidrs(blocks) => first(blocks),
+            Self::NodeCidrs => first(pod_cidrs),
+            Self::BridgeInterface(name) => Some(LocalPods::ByInterface(name.clone())),
+            Self::InterfaceNamePrefix(prefix) => Some(LocalPods::ByInterfacePrefix(prefix.clone())),
+        }
+    }
 }
 
 /// What becomes of NodePorts on loopback addresses.

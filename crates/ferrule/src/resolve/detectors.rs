@@ -1,28 +1,28 @@
 //! How packets from this node's pods are told from others, per family.
 
 use ferrule_model::{IpFamily, PerFamily};
+use ferrule_plan::{LocalDetection, LocalPods};
 use ipnet::IpNet;
 
 use crate::settings::DetectLocal;
-
-/// One way to recognise local traffic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LocalDetector {
-    /// The source address is inside the block.
-    Source(IpNet),
-    /// The packet came in through this interface.
-    Interface(String),
-    /// The packet came in through an interface whose name begins so.
-    InterfacePrefix(String),
-}
 
 /// The detectors; a family without one has no rules that depend on locality.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detectors {
     /// Per family.
-    pub by_family: PerFamily<LocalDetector>,
+    pub by_family: PerFamily<LocalPods>,
     /// Whether the primary family ended up without one, which deserves a line in the log.
     pub primary_lacks_one: bool,
+}
+
+/// The configured way to tell local pods, as the planner wants it.
+pub fn local_detection(mode: &DetectLocal, cluster_cidrs: &[IpNet]) -> LocalDetection {
+    match mode {
+        DetectLocal::ClusterCidr => LocalDetection::ClusterCidrs(cluster_cidrs.to_vec()),
+        DetectLocal::NodeCidr => LocalDetection::NodeCidrs,
+        DetectLocal::BridgeInterface(name) => LocalDetection::BridgeInterface(name.clone()),
+        DetectLocal::InterfaceNamePrefix(prefix) => LocalDetection::InterfaceNamePrefix(prefix.clone()),
+    }
 }
 
 /// Picks the detectors; blocks of the cluster or of this node's pods, whichever the mode asks for.
@@ -32,27 +32,10 @@ pub fn local_detectors(
     pod_cidrs: &[IpNet],
     primary: IpFamily,
 ) -> Detectors {
-    let by_family = match mode {
-        DetectLocal::ClusterCidr => first_blocks(cluster_cidrs),
-        DetectLocal::NodeCidr => first_blocks(pod_cidrs),
-        DetectLocal::BridgeInterface(name) => both(&LocalDetector::Interface(name.clone())),
-        DetectLocal::InterfaceNamePrefix(prefix) => both(&LocalDetector::InterfacePrefix(prefix.clone())),
-    };
+    let detection = local_detection(mode, cluster_cidrs);
+    let of_family = |family| detection.local_pods(pod_cidrs, family);
+    let by_family = PerFamily { v4: of_family(IpFamily::V4), v6: of_family(IpFamily::V6) };
     Detectors { primary_lacks_one: by_family.get(primary).is_none(), by_family }
-}
-
-fn first_blocks(blocks: &[IpNet]) -> PerFamily<LocalDetector> {
-    let first = |family| {
-        blocks
-            .iter()
-            .find(|net| IpFamily::of_net(net) == family)
-            .map(|net| LocalDetector::Source(net.trunc()))
-    };
-    PerFamily { v4: first(IpFamily::V4), v6: first(IpFamily::V6) }
-}
-
-fn both(detector: &LocalDetector) -> PerFamily<LocalDetector> {
-    PerFamily { v4: Some(detector.clone()), v6: Some(detector.clone()) }
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@ use ferrule_model::parse_cidr;
 
 use super::*;
 
+fn both(pods: &LocalPods) -> PerFamily<LocalPods> {
+    PerFamily { v4: Some(pods.clone()), v6: Some(pods.clone()) }
+}
+
 const V4: &str = "10.0.0.0/14";
 const V6: &str = "2002:0:0:1234::/64";
 
@@ -30,7 +34,7 @@ fn check(mode: &DetectLocal, pattern: &Pattern) {
         DetectLocal::NodeCidr => local_detectors(mode, &ignored, &given, *primary),
         _ => local_detectors(mode, &given, &ignored, *primary),
     };
-    let source = |text: Option<&str>| text.and_then(parse_cidr).map(LocalDetector::Source);
+    let source = |text: Option<&str>| text.and_then(parse_cidr).map(LocalPods::From);
     assert_eq!(detectors.by_family, PerFamily { v4: source(*v4), v6: source(*v6) }, "{list:?}");
     assert_eq!(detectors.primary_lacks_one, *warns, "{list:?}");
 }
@@ -99,11 +103,11 @@ fn an_unknown_mode_never_gets_this_far() {
 #[test]
 fn interfaces_detect_both_families() {
     for name in ["eth", "1234567890123456789"] {
-        let bridge = LocalDetector::Interface(name.to_owned());
+        let bridge = LocalPods::ByInterface(name.to_owned());
         let detectors =
             local_detectors(&DetectLocal::BridgeInterface(name.to_owned()), &[], &[], IpFamily::V4);
         assert_eq!(detectors.by_family, both(&bridge));
-        let prefix = LocalDetector::InterfacePrefix(name.to_owned());
+        let prefix = LocalPods::ByInterfacePrefix(name.to_owned());
         let mode = DetectLocal::InterfaceNamePrefix(name.to_owned());
         assert_eq!(local_detectors(&mode, &[], &[], IpFamily::V4).by_family, both(&prefix));
     }
@@ -113,5 +117,5 @@ fn interfaces_detect_both_families() {
 fn host_bits_are_cleared() {
     let given = ["10.1.2.3/8".parse().expect("a block")];
     let detectors = local_detectors(&DetectLocal::ClusterCidr, &given, &[], IpFamily::V4);
-    assert_eq!(detectors.by_family.v4, parse_cidr("10.0.0.0/8").map(LocalDetector::Source));
+    assert_eq!(detectors.by_family.v4, parse_cidr("10.0.0.0/8").map(LocalPods::From));
 }
