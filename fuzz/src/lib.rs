@@ -1,6 +1,6 @@
 //! What every target does with an object: distil it, take it in, plan, show.
 
-use ferrule_model::{Cluster, NodeName, Timestamp};
+use ferrule_model::{Cluster, NodeName, Timestamp, parse_ip};
 use ferrule_plan::{LocalDetection, NodeView, Quirks, plan, replan, show};
 use ferrule_watch::convert::Converted;
 
@@ -10,10 +10,14 @@ pub fn own_node() -> NodeName {
 }
 
 /// Takes objects in one after the other; planning step by step must come to the same as planning afresh.
-pub fn plan_all(objects: impl IntoIterator<Item = Converted>) {
+/// Which mode's quirks to plan with is drawn from the input's length.
+pub fn plan_all(length: usize, objects: impl IntoIterator<Item = Converted>) {
+    let modes = [Quirks::NONE, Quirks::NFTABLES, Quirks::IPTABLES, Quirks::IPVS];
+    let host = ["127.0.0.1", "::1", "192.0.2.10", "2001:db8::10"];
     let view = NodeView {
-        quirks: Quirks::NFTABLES,
+        quirks: modes[length % modes.len()],
         local_detection: LocalDetection::NodeCidrs,
+        interface_addresses: host.iter().filter_map(|text| parse_ip(text)).collect(),
         ..NodeView::new(own_node())
     };
     let mut cluster = Cluster::new(Timestamp::default());

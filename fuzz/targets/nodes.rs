@@ -7,10 +7,13 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     type Input = (api::Node, api::ServiceCidr, api::Service);
     let Ok((node, range, service)) = serde_json::from_slice::<Input>(bytes) else { return };
-    ferrule_fuzz::plan_all([
-        convert::service(&service),
-        convert::node(&node),
-        convert::service_cidr(&range),
-        convert::service_cidr_deleted(&range.metadata),
-    ]);
+    ferrule_fuzz::plan_all(
+        bytes.len(),
+        [
+            convert::service(&service),
+            convert::node(&node),
+            convert::service_cidr(&range),
+            convert::service_cidr_deleted(&range.metadata),
+        ],
+    );
 });

@@ -11,5 +11,5 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let put = services.iter().map(convert::service);
     let deleted = services.iter().take(1).map(|service| convert::service_deleted(&service.metadata));
-    ferrule_fuzz::plan_all(put.chain(deleted));
+    ferrule_fuzz::plan_all(bytes.len(), put.chain(deleted));
 });

@@ -6,7 +6,7 @@ endpoint bank 10.244.2.5  node b
 endpoint thief 10.244.6.6  node b
 node a  addresses 192.0.2.1  podCIDR 10.244.1.0/24
 -- diagnostics --
-Service default/thief: spec.externalIPs: 10.96.0.10:443/tcp belongs to Service default/bank, which is older or comes first by name; not served for this one
+Service default/thief: spec.externalIPs: 10.96.0.10:443/tcp belongs to Service default/bank, whose claim comes first; not served for this one
 -- packets --
 FROM        TO              OUTCOME
 10.244.1.3  10.96.0.10:443  10.244.2.5:8443

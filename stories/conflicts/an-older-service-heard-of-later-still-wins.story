@@ -12,7 +12,7 @@ endpoint old 10.244.2.5  node b
 -- delta --
 changed  10.96.0.10:80/tcp, 203.0.113.8:80/tcp, default/old:http cluster
 -- diagnostics --
-Service default/young: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/old, which is older or comes first by name; not served for this one
+Service default/young: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/old, whose claim comes first; not served for this one
 -- packets --
 FROM          TO              OUTCOME
 198.51.100.9  203.0.113.8:80  10.244.2.5:8080 masqueraded

@@ -8,7 +8,7 @@ endpoint young 10.244.2.6  node b
 endpoint datagrams 10.244.2.7  node b
 node a  addresses 192.0.2.1  podCIDR 10.244.1.0/24
 -- diagnostics --
-Service default/young: spec.ports[].nodePort: nodePort 30080/tcp belongs to Service default/old, which is older or comes first by name; not served for this one
+Service default/young: spec.ports[].nodePort: nodePort 30080/tcp belongs to Service default/old, whose claim comes first; not served for this one
 -- packets --
 FROM          TO                   OUTCOME
 198.51.100.9  192.0.2.1:30080      10.244.2.5:8080 masqueraded

@@ -8,8 +8,8 @@ endpoint second 10.244.2.6  node b
 endpoint third 10.244.2.7  node b
 node a  addresses 192.0.2.1  podCIDR 10.244.1.0/24
 -- diagnostics --
-Service default/second: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/first, which is older or comes first by name; not served for this one
-Service default/third: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/first, which is older or comes first by name; not served for this one
+Service default/second: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/first, whose claim comes first; not served for this one
+Service default/third: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/first, whose claim comes first; not served for this one
 -- packets --
 FROM          TO              OUTCOME
 198.51.100.9  203.0.113.8:80  10.244.2.5:8080 masqueraded

@@ -6,7 +6,7 @@ endpoint young 10.244.2.6  node b
 endpoint old 10.244.2.5  node b
 node a  addresses 192.0.2.1  podCIDR 10.244.1.0/24
 -- diagnostics --
-Service default/young: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/old, which is older or comes first by name; not served for this one
+Service default/young: spec.externalIPs: 203.0.113.8:80/tcp belongs to Service default/old, whose claim comes first; not served for this one
 -- packets --
 FROM          TO              OUTCOME
 198.51.100.9  203.0.113.8:80  10.244.2.5:8080 masqueraded

@@ -196,7 +196,7 @@ pub fn parse_cidr(text: &str) -> Option<IpNet> {
     let length = parse_prefix_length(length)?;
     let net = match parse_ipv4(address) {
         Some(v4) => IpNet::V4(Ipv4Net::new(v4, length).ok()?),
-        None => IpNet::V6(Ipv6Net::new(parse_ipv6(address)?, length).ok()?),
+        None => unmapped_block(Ipv6Net::new(parse_ipv6(address)?, length).ok()?),
     };
     Some(net.trunc())
 }
@@ -339,6 +339,13 @@ fn parse_decimal(text: &str, limit: u32) -> Option<u32> {
 /// An IPv4-mapped IPv6 address is the IPv4 address, in every test and in print.
 fn unmapped(ip: Ipv6Addr) -> IpAddr {
     ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4)
+}
+
+/// A block of IPv4-mapped addresses is the block of IPv4 addresses, as single addresses are.
+fn unmapped_block(net: Ipv6Net) -> IpNet {
+    let v4 = net.addr().to_ipv4_mapped().zip(net.prefix_len().checked_sub(96));
+    let v4 = v4.and_then(|(address, length)| Ipv4Net::new(address, length).ok());
+    v4.map_or(IpNet::V6(net), IpNet::V4)
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub enum Problem {
     NotATimeout(i64),
     /// A text that should be an RFC 3339 time; ignored.
     NotATime(String),
-    /// Another Service, older or first by name, has this address or node port.
+    /// Another Service, whose claim comes first, has this address or node port.
     Claimed {
         /// The address or node port, as the plan shows it.
         frontend: String,
@@ -128,7 +128,7 @@ impl fmt::Display for Problem {
             Self::Claimed { frontend, by } => {
                 write!(
                     f,
-                    "{frontend} belongs to Service {by}, which is older or comes first by name; not served for this one"
+                    "{frontend} belongs to Service {by}, whose claim comes first; not served for this one"
                 )
             }
         }

@@ -15,10 +15,19 @@ pub struct EndpointSlice {
     pub service: ServiceName,
     /// The family of its addresses.
     pub family: IpFamily,
-    /// Its ports; each holds for every endpoint of the slice.
+    /// Its ports, sorted; each holds for every endpoint of the slice.
     pub ports: Box<[SlicePort]>,
     /// Its endpoints in [`text_order`], one for each address.
     pub endpoints: Box<[Endpoint]>,
+}
+
+impl EndpointSlice {
+    /// The ports that serve a Service port; more than one only if their numbers differ.
+    pub fn ports_for(&self, name: &PortName, protocol: Protocol) -> &[SlicePort] {
+        let before = |port: &SlicePort| (&port.name, port.protocol) < (name, protocol);
+        let rest = &self.ports[self.ports.partition_point(before)..];
+        &rest[..rest.partition_point(|port| port.name == *name && port.protocol == protocol)]
+    }
 }
 
 /// One port of a slice.
@@ -117,8 +126,7 @@ pub fn merged<'a>(
     let mut merged: Vec<PortEndpoint<'a>> = Vec::new();
     let mut runs = 0;
     for slice in slices {
-        let matching = slice.ports.iter().filter(|port| port.protocol == protocol && port.name == *name);
-        for port in matching {
+        for port in slice.ports_for(name, protocol) {
             runs += 1;
             merged.extend(slice.endpoints.iter().map(|endpoint| at_port(endpoint, port.number)));
         }

@@ -7,6 +7,9 @@ use std::fmt;
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// A time nobody told: later than any other, so that it wins nothing by age.
+    pub const UNKNOWN: Self = Self(i64::MAX);
+
     /// From microseconds since the Unix epoch.
     pub fn from_micros(micros: i64) -> Self {
         Self(micros)

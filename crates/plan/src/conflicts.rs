@@ -1,12 +1,13 @@
 //! Two Services claim one address or node port: the older has it, the other is diagnosed.
 //!
 //! Keeps the plan's frontends equal to the winning claims while Services come and go, and notes every change in the
-//! delta. Age decides, then the name, so that the order of events does not.
+//! delta. A cluster IP, which the API server gave to one Service alone, goes before an address a user wrote down; then age
+//! decides, then the name, so that the order of events does not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ferrule_model::{Diagnostic, ObjectKind, Problem, ServiceName, Timestamp};
+use ferrule_model::{Diagnostic, ObjectKind, Problem, ServiceName, ServicePort, Timestamp};
 
 use crate::ir::{Claim, ServicePlan};
 use crate::{FamilyPlan, Frontend, FrontendKey, FrontendKind, PlanDelta};
@@ -14,6 +15,7 @@ use crate::{FamilyPlan, Frontend, FrontendKey, FrontendKind, PlanDelta};
 /// A Service that claims a key. The order is the order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claimant {
+    pub wrote_it_down: bool,
     pub created: Timestamp,
     pub service: ServiceName,
 }
@@ -44,20 +46,20 @@ impl FamilyPlan {
 
     /// Puts in the claims of a Service that is in the plan already.
     pub(crate) fn stake(&mut self, name: &ServiceName, delta: &mut PlanDelta) {
-        let Some(service) = self.services.get(name).cloned() else { return };
-        for Claim { key, frontend, .. } in service.ports.iter().flat_map(|port| port.claims.iter()) {
-            let holder = self.frontends.get(key).map(|holder| holder.owner.service.clone());
-            match holder.filter(|holder| holder != name) {
-                None => self.install(*key, frontend, delta),
-                Some(holder) => {
-                    let newcomer = Claimant { created: service.service.created, service: name.clone() };
-                    let holder = self.claimant(&holder);
-                    let claimants = self.contested.entry(*key).or_default();
-                    claimants.extend(holder);
-                    claimants.insert(newcomer);
-                    let winner = claimants.first().cloned();
-                    self.award(key, winner.as_ref(), delta);
-                }
+        let Some(plan) = self.services.get(name) else { return };
+        let created = plan.service.created;
+        let claims: Vec<Arc<[Claim]>> = plan.ports.iter().map(|port| Arc::clone(&port.claims)).collect();
+        for Claim { key, frontend, .. } in claims.iter().flat_map(|claims| claims.iter()) {
+            let holder = self.frontends.get(key).filter(|holder| holder.owner.service != *name);
+            let Some(holder) = holder.and_then(|holder| self.claimant(holder)) else {
+                self.install(*key, frontend, delta);
+                continue;
+            };
+            let newcomer = claimant(frontend, created);
+            let claimants = self.contested.entry(*key).or_default();
+            claimants.extend([holder, newcomer]);
+            if claimants.first().is_some_and(|winner| winner.service == *name) {
+                self.install(*key, frontend, delta);
             }
         }
     }
@@ -113,20 +115,40 @@ impl FamilyPlan {
         }
     }
 
-    fn claimant(&self, service: &ServiceName) -> Option<Claimant> {
-        let created = self.services.get(service)?.service.created;
-        Some(Claimant { created, service: service.clone() })
+    fn claimant(&self, frontend: &Frontend) -> Option<Claimant> {
+        Some(claimant(frontend, self.services.get(&frontend.owner.service)?.service.created))
     }
 
     fn claim_of(&self, service: &ServiceName, key: &FrontendKey) -> Option<&Arc<Frontend>> {
-        let claims = self.services.get(service)?.ports.iter().flat_map(|port| port.claims.iter());
-        claims.into_iter().find(|claim| claim.key == *key).map(|claim| &claim.frontend)
+        let plan = self.services.get(service)?;
+        let ports = plan.service.ports.iter().zip(&plan.ports).filter(|(port, _)| may_claim(port, key));
+        let mut claims = ports.flat_map(|(_, port)| port.claims.iter());
+        claims.find(|claim| claim.key == *key).map(|claim| &claim.frontend)
     }
 
     /// Whether a Service has the keys it claims, for those that are contested.
     pub(crate) fn holds(&self, key: &FrontendKey, name: &ServiceName) -> bool {
         self.contested.is_empty()
             || self.contested.get(key).and_then(BTreeSet::first).is_none_or(|winner| winner.service == *name)
+    }
+}
+
+fn claimant(frontend: &Frontend, created: Timestamp) -> Claimant {
+    Claimant {
+        wrote_it_down: frontend.kind != FrontendKind::ClusterIp,
+        created,
+        service: frontend.owner.service.clone(),
+    }
+}
+
+/// Whether a port can be the one that claims a key at all.
+fn may_claim(port: &ServicePort, key: &FrontendKey) -> bool {
+    match *key {
+        FrontendKey::Address(_, protocol, number) => port.protocol == protocol && port.number == number,
+        FrontendKey::NodePort(protocol, number) | FrontendKey::LoopbackNodePort(protocol, number) => {
+            port.protocol == protocol && port.node_port == Some(number)
+        }
+        FrontendKey::OtherPorts(_) => true,
     }
 }
 

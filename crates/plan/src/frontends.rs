@@ -2,6 +2,7 @@
 //!
 //! Claims only: whether another Service has an address already is settled in [`crate::conflicts`].
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -33,9 +34,10 @@ pub(crate) struct PortInput<'a> {
     pub facts: Facts,
 }
 
-/// All frontends a Service port claims, each key once.
-pub(crate) fn claims(input: PortInput<'_>, site: Site<'_>) -> Vec<Claim> {
-    let mut claims = Claims { input, site, policy: policy_input(input, site), list: Vec::with_capacity(4) };
+/// All frontends a Service port claims that are not taken yet, each key once.
+pub(crate) fn claims(input: PortInput<'_>, site: Site<'_>, taken: &mut HashSet<FrontendKey>) -> Vec<Claim> {
+    let policy = policy_input(input, site);
+    let mut claims = Claims { input, site, policy, taken, list: Vec::with_capacity(4) };
     claims.cluster_ip();
     claims.load_balancer_vips();
     claims.external_ips();
@@ -57,6 +59,7 @@ struct Claims<'a> {
     input: PortInput<'a>,
     site: Site<'a>,
     policy: PolicyInput<'a>,
+    taken: &'a mut HashSet<FrontendKey>,
     list: Vec<Claim>,
 }
 
@@ -158,7 +161,7 @@ impl Claims<'_> {
 
     /// The first claim to a key counts: one address may be external IP and load-balancer address of one Service.
     fn claim(&mut self, key: FrontendKey, frontend: &Arc<Frontend>) {
-        if !self.list.iter().any(|claim| claim.key == key) {
+        if self.taken.insert(key) {
             let uses = PoolUse::of(&frontend.rules);
             self.list.push(Claim { key, uses, frontend: Arc::clone(frontend) });
         }

@@ -50,6 +50,8 @@ pub struct NodeTraffic {
     pub node_port_addresses: NodePortScope,
     /// What becomes of NodePorts on loopback addresses.
     pub loopback_node_ports: LoopbackNodePorts,
+    /// The loopback addresses on which the kernel serves them, if it does.
+    pub loopback_addresses: NodePortScope,
     /// Ranges whose unallocated addresses are dropped.
     pub guarded_service_cidrs: BTreeSet<IpNet>,
     /// Every address of this host.
@@ -249,7 +251,7 @@ pub struct NoLocalEndpoints {
 pub(crate) struct ServicePlan {
     /// What it was planned from; the same object again means the same fields.
     pub service: Arc<Service>,
-    /// In the order of the Service's ports.
+    /// In the order of the Service's ports, which is that of their names and protocols.
     pub ports: Box<[PortPlan]>,
     pub health_check: Option<HealthCheck>,
     pub no_local_endpoints: NoLocalEndpoints,
@@ -309,7 +311,8 @@ impl PortPlan {
 
 impl ServicePlan {
     pub(crate) fn port(&self, owner: &ServicePortName) -> Option<&PortPlan> {
-        self.ports.iter().find(|port| port.owner == *owner)
+        let at = self.ports.binary_search_by(|port| port.owner.cmp(owner)).ok()?;
+        self.ports.get(at)
     }
 }
 

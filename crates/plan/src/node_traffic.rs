@@ -29,6 +29,7 @@ pub(crate) fn node_traffic(cluster: &Cluster, view: &NodeView, addresses: &NodeP
         local_pods: view.local_detection.local_pods(pod_cidrs, family),
         node_port_addresses: node_port_scope(view, addresses),
         loopback_node_ports: view.loopback_node_ports,
+        loopback_addresses: loopback_scope(view, addresses),
         guarded_service_cidrs: if quirks.has(Quirk::DropUnallocatedClusterIps) {
             cluster.service_cidrs(family)
         } else {
@@ -50,6 +51,15 @@ fn node_port_scope(view: &NodeView, addresses: &NodePortAddresses) -> NodePortSc
         accepting.retain(|ip| !is_ipv6_link_local(*ip));
     }
     NodePortScope::Only(accepting)
+}
+
+/// A list of addresses admits the loopback addresses on it that are on an interface; no list admits all of them.
+fn loopback_scope(view: &NodeView, addresses: &NodePortAddresses) -> NodePortScope {
+    if addresses.match_all() {
+        return NodePortScope::All;
+    }
+    let on_interfaces = view.interface_addresses.iter().copied().filter(std::net::IpAddr::is_loopback);
+    NodePortScope::Only(addresses.among(on_interfaces))
 }
 
 fn is_ipv6_link_local(ip: std::net::IpAddr) -> bool {

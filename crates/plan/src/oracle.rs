@@ -96,8 +96,8 @@ fn verdict_of(node: &NodeTraffic, key: FrontendKey, frontend: &Frontend, packet:
         FrontendKey::NodePort(..) if !accepts_node_ports(node, packet.to) => {
             refusal_elsewhere(node, frontend.rules.otherwise())
         }
-        FrontendKey::LoopbackNodePort(..) if !is_forwarded_here(node, verdict, packet.to) => {
-            Verdict::LeaveAlone
+        FrontendKey::LoopbackNodePort(..) if !is_served_on_loopback(node, verdict, packet.to) => {
+            refusal_elsewhere(node, frontend.rules.otherwise())
         }
         _ => verdict,
     }
@@ -111,19 +111,27 @@ fn refusal_elsewhere(node: &NodeTraffic, otherwise: Verdict) -> Verdict {
     }
 }
 
-/// A forwarding process listens on one loopback address only; the kernel serves them all.
-fn is_forwarded_here(node: &NodeTraffic, verdict: Verdict, to: IpAddr) -> bool {
-    let by_process = matches!(verdict, Verdict::Forward { .. })
-        && node.loopback_node_ports == LoopbackNodePorts::ForwardedOrRejected;
-    !by_process || to == node.family.loopback()
+/// The kernel serves the loopback addresses that were asked for; a forwarding process listens on one only, and what is not
+/// forwarded is refused on all.
+fn is_served_on_loopback(node: &NodeTraffic, verdict: Verdict, to: IpAddr) -> bool {
+    match node.loopback_node_ports {
+        LoopbackNodePorts::NotServed => false,
+        LoopbackNodePorts::InKernel => is_in(&node.loopback_addresses, to),
+        LoopbackNodePorts::ForwardedOrRejected => {
+            !matches!(verdict, Verdict::Forward { .. }) || to == node.family.loopback()
+        }
+    }
+}
+
+fn is_in(scope: &NodePortScope, ip: IpAddr) -> bool {
+    match scope {
+        NodePortScope::All => true,
+        NodePortScope::Only(addresses) => addresses.contains(&ip),
+    }
 }
 
 fn accepts_node_ports(node: &NodeTraffic, ip: IpAddr) -> bool {
-    !ip.is_loopback()
-        && match &node.node_port_addresses {
-            NodePortScope::All => true,
-            NodePortScope::Only(addresses) => addresses.contains(&ip),
-        }
+    !ip.is_loopback() && is_in(&node.node_port_addresses, ip)
 }
 
 fn comes_from(node: &NodeTraffic, source: &TrafficSource, packet: &Packet) -> bool {

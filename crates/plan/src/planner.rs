@@ -3,7 +3,7 @@
 //! [`plan`] and [`replan`] never fail: they plan what they can and diagnose the rest. Both take the same road, so that
 //! a plan changed step by step equals one made afresh.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use ferrule_model::{
@@ -17,7 +17,9 @@ use crate::ir::{Claim, PortPlan, ServicePlan};
 use crate::node_traffic::{node_ips, node_port_addresses, node_traffic};
 use crate::pools::{Facts, Needs, select, serving};
 use crate::topology::Place;
-use crate::{FamilyPlan, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta, PoolScope, Quirk};
+use crate::{
+    FamilyPlan, FrontendKey, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta, PoolScope, Quirk,
+};
 
 /// Plans everything.
 pub fn plan(cluster: &Cluster, view: &NodeView) -> (NodePlan, Vec<Diagnostic>) {
@@ -29,7 +31,7 @@ pub fn plan(cluster: &Cluster, view: &NodeView) -> (NodePlan, Vec<Diagnostic>) {
 
 /// Plans the touched Services again, in place, and says what differs.
 ///
-/// A change of the node or of the service ranges is about everything, so it looks at every Service; still only what
+/// If `view` is another than the last time, `touched.node` must say so: a change of the node or of the service ranges is about everything, so it looks at every Service; still only what
 /// differs is in the delta.
 pub fn replan(
     plan: &mut NodePlan,
@@ -40,7 +42,11 @@ pub fn replan(
     let mut deltas = PerFamily::default();
     let mut diagnostics = Vec::new();
     let ips = node_ips(cluster, view);
-    for family in IpFamily::BOTH.into_iter().filter(|family| view.families.contains(family)) {
+    for family in IpFamily::BOTH {
+        if !view.families.contains(&family) {
+            *plan.families.slot(family) = None;
+            continue;
+        }
         let addresses = node_port_addresses(&ips, view, family);
         let slot = plan.families.slot(family);
         let is_new = slot.is_none();
@@ -165,14 +171,14 @@ impl Replanning<'_> {
         let mut reusable = was.filter(|was| !self.everything && Arc::ptr_eq(&was.service, service));
         let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
         let mut lacking = NoLocalEndpoints::default();
+        let mut taken = TakenKeys::default();
         for (at, port) in service.ports.iter().enumerate() {
             let was = reusable.and_then(|was| was.ports.get(at));
             let owner = was.map_or_else(|| owner(name, port), |was| was.owner.clone());
-            let planned = self.plan_port(owner, (service, port), state, was);
+            let planned = self.plan_port(owner, (service, port), state, (was, &mut taken));
             let lacks = lacking_local_endpoints(service, port, family, planned.facts);
             lacking.internal += lacks.internal;
             lacking.external += lacks.external;
-            let planned = without_claims_of(planned, &ports);
             reusable = reusable.filter(|_| was.is_some_and(|was| Arc::ptr_eq(&was.claims, &planned.claims)));
             ports.push(planned);
         }
@@ -189,7 +195,7 @@ impl Replanning<'_> {
         owner: ServicePortName,
         (service, port): (&Service, &ServicePort),
         state: &ServiceState,
-        was: Option<&PortPlan>,
+        (was, taken): (Option<&PortPlan>, &mut TakenKeys),
     ) -> PortPlan {
         let family = self.plan.node.family;
         let endpoints = merged(state.slices(family), &port.name, port.protocol);
@@ -200,9 +206,15 @@ impl Replanning<'_> {
         let serving = if port.protocol == Protocol::Udp { serving(&endpoints) } else { Box::default() };
         let claims = match was.filter(|was| was.facts == facts) {
             Some(was) => Arc::clone(&was.claims),
-            None => claims(PortInput { owner: &owner, service, port, facts }, self.site()).into(),
+            None => {
+                claims(PortInput { owner: &owner, service, port, facts }, self.site(), taken.keys()).into()
+            }
         };
-        PortPlan { owner, cluster: selection.cluster, local: selection.local, facts, claims, serving }
+        taken.remember(&claims);
+        let used = |scope| claims.iter().any(|claim: &Claim| claim.uses.has(scope));
+        let cluster = selection.cluster.filter(|_| used(PoolScope::Cluster));
+        let local = selection.local.filter(|_| used(PoolScope::Local));
+        PortPlan { owner, cluster, local, facts, claims, serving }
     }
 
     fn site(&self) -> Site<'_> {
@@ -235,18 +247,25 @@ fn have_same_claims(was: Option<&ServicePlan>, now: Option<&ServicePlan>) -> boo
             .all(|(was, now)| Arc::ptr_eq(&was.claims, &now.claims) || was.claims == now.claims)
 }
 
-/// Two ports of one Service may both stand for a whole address; the first one does. Pools that no claim is left for go.
-fn without_claims_of(mut port: PortPlan, earlier: &[PortPlan]) -> PortPlan {
-    let taken =
-        |claim: &Claim| earlier.iter().any(|port| port.claims.iter().any(|other| other.key == claim.key));
-    if port.claims.iter().any(taken) {
-        port.claims = port.claims.iter().filter(|claim| !taken(claim)).cloned().collect();
+/// The keys that earlier ports of a Service claim: two ports may both stand for a whole address, and the first does.
+/// They are gathered only once a port asks, which ports that take their claims over do not.
+#[derive(Default)]
+struct TakenKeys {
+    keys: HashSet<FrontendKey>,
+    remembered: Vec<Arc<[Claim]>>,
+}
+
+impl TakenKeys {
+    fn remember(&mut self, claims: &Arc<[Claim]>) {
+        self.remembered.push(Arc::clone(claims));
     }
-    let used = |scope| port.claims.iter().any(|claim| claim.uses.has(scope));
-    let (cluster, local) = (used(PoolScope::Cluster), used(PoolScope::Local));
-    port.cluster = port.cluster.filter(|_| cluster);
-    port.local = port.local.filter(|_| local);
-    port
+
+    fn keys(&mut self) -> &mut HashSet<FrontendKey> {
+        for claims in self.remembered.drain(..) {
+            self.keys.extend(claims.iter().map(|claim| claim.key));
+        }
+        &mut self.keys
+    }
 }
 
 /// Which policies of a port want local endpoints and find none, though there are some elsewhere.

@@ -51,6 +51,23 @@ fn object_of(change: &Change) -> String {
     }
 }
 
+/// Plans step by step under one view after the other, which the change of view must not show.
+fn under_changing_views(changes: &[Change], views: &[NodeView]) -> Result<(), TestCaseError> {
+    let mut cluster = Cluster::new(Timestamp::default());
+    let mut current = NodePlan::default();
+    let mut views = views.iter().cycle();
+    for batch in changes.chunks(2) {
+        let Some(view) = views.next() else { return Ok(()) };
+        let mut touched = Touched { node: true, ..Touched::default() };
+        for change in batch {
+            touched.merge(cluster.apply(change.clone()));
+        }
+        replan(&mut current, &cluster, &touched, view);
+        prop_assert_eq!(&current, &plan(&cluster, view).0);
+    }
+    Ok(())
+}
+
 /// Plans step by step, a few changes at a time, handing each step's plans and deltas to a check.
 fn step_by_step(
     changes: &[Change],
@@ -151,6 +168,33 @@ proptest! {
     ) {
         let (cluster, stepwise) = step_by_step(&changes, batch, &view, |_, _, _| {});
         prop_assert_eq!(stepwise, plan(&cluster, &view).0);
+    }
+
+    #[test]
+    fn another_view_of_the_node_is_as_good_as_a_fresh_start(
+        changes in random::changes(),
+        views in prop::collection::vec(random::view(), 1..4),
+    ) {
+        under_changing_views(&changes, &views)?;
+    }
+
+    #[test]
+    fn whoever_is_concerned_by_a_change_is_told_what_planning_afresh_would_tell(
+        changes in random::changes(),
+        last in random::change(),
+        view in random::view(),
+    ) {
+        let mut cluster = cluster_after(changes);
+        let (mut current, _) = plan(&cluster, &view);
+        let touched = cluster.apply(last);
+        let (_, told) = replan(&mut current, &cluster, &touched, &view);
+        let (_, all) = plan(&cluster, &view);
+        for diagnostic in &told {
+            prop_assert!(all.contains(diagnostic), "{} is not so", diagnostic);
+        }
+        for diagnostic in all.iter().filter(|one| touched.services.iter().any(|name| name.as_str() == one.object)) {
+            prop_assert!(told.contains(diagnostic), "{} was not told", diagnostic);
+        }
     }
 
     #[test]

@@ -58,18 +58,33 @@ fn run(names: &[String]) -> Result<ExitCode, String> {
 
 /// Rewrites derived sections. What people wrote stays; if it is wrong, `run` says so.
 fn bless(names: &[String]) -> Result<ExitCode, String> {
-    let mut changed = 0;
+    let (mut changed, mut failed) = (0, 0);
     for path in chosen(names)? {
-        let blessed = read(&path)?.blessed().map_err(|error| format!("{}: {error}", short(&path)))?;
-        let before = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        if blessed != before {
-            fs::write(&path, blessed).map_err(|error| format!("{}: {error}", path.display()))?;
-            println!("blessed {}", short(&path));
-            changed += 1;
+        match bless_one(&path) {
+            Ok(false) => {}
+            Ok(true) => {
+                println!("blessed {}", short(&path));
+                changed += 1;
+            }
+            Err(problem) => {
+                eprintln!("story: {problem}");
+                failed += 1;
+            }
         }
     }
     println!("{changed} stories changed");
-    Ok(ExitCode::SUCCESS)
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether the story had to be changed.
+fn bless_one(path: &Path) -> Result<bool, String> {
+    let blessed = read(path)?.blessed().map_err(|error| format!("{}: {error}", short(path)))?;
+    let before = fs::read_to_string(path).map_err(|error| format!("reading {}: {error}", path.display()))?;
+    if blessed == before {
+        return Ok(false);
+    }
+    fs::write(path, blessed).map_err(|error| format!("writing {}: {error}", path.display()))?;
+    Ok(true)
 }
 
 /// Prints a story with everything derived, whether or not the file says so.
@@ -107,9 +122,10 @@ fn chosen(names: &[String]) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// A file anywhere else may be named by its path.
+/// A story file anywhere else may be named by its path.
 fn given_file(name: &str) -> Option<PathBuf> {
-    Some(PathBuf::from(name)).filter(|path| path.is_file())
+    Some(PathBuf::from(name))
+        .filter(|path| path.is_file() && path.extension().is_some_and(|end| end == "story"))
 }
 
 fn read(path: &Path) -> Result<Story, String> {
@@ -123,5 +139,6 @@ fn short(path: &Path) -> String {
 }
 
 fn stories_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stories")
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).join("stories")
 }

@@ -30,11 +30,18 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Both texts line by line, with `-` before what was only told and `+` before what was only found.
+/// Both texts from the first line that differs to the last, with `-` before what was told and `+` before what was found.
 fn difference(told: &str, found: &str) -> String {
-    let (told, found): (Vec<&str>, Vec<&str>) = (told.lines().collect(), found.lines().collect());
-    let gone = told.iter().filter(|line| !found.contains(line)).map(|line| format!("  - {line}"));
-    let new = found.iter().filter(|line| !told.contains(line)).map(|line| format!("  + {line}"));
+    let (mut told, mut found): (Vec<&str>, Vec<&str>) = (told.lines().collect(), found.lines().collect());
+    let same = |(told, found): &(&&str, &&str)| told == found;
+    let before = told.iter().zip(&found).take_while(same).count();
+    told.drain(..before);
+    found.drain(..before);
+    let after = told.iter().rev().zip(found.iter().rev()).take_while(same).count();
+    told.truncate(told.len() - after);
+    found.truncate(found.len() - after);
+    let gone = told.iter().map(|line| format!("  - {line}"));
+    let new = found.iter().map(|line| format!("  + {line}"));
     gone.chain(new).collect::<Vec<_>>().join("\n")
 }
 

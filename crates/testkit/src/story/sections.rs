@@ -62,7 +62,7 @@ pub(super) fn split(text: &str) -> Result<(String, Vec<Section>), StoryError> {
     let mut preamble = String::new();
     let mut sections: Vec<Section> = Vec::new();
     for (at, line) in text.split_inclusive('\n').enumerate() {
-        if let Some(title) = title_of(line) {
+        if let Some(title) = title_of(line).map_err(|problem| StoryError { line: at + 1, problem })? {
             let kind = kind(title).map_err(|problem| StoryError { line: at + 1, problem })?;
             let header = line.trim_end_matches(['\n', '\r']).to_string();
             sections.push(Section { line: at + 1, kind, header, body: String::new() });
@@ -73,9 +73,17 @@ pub(super) fn split(text: &str) -> Result<(String, Vec<Section>), StoryError> {
     Ok((preamble, sections))
 }
 
-/// `-- title --`, and nothing else on the line.
-fn title_of(line: &str) -> Option<&str> {
-    line.trim().strip_prefix("-- ")?.strip_suffix(" --").map(str::trim)
+/// `-- title --`, and nothing else on the line. A line that only begins so is a slip, which must not be taken for the
+/// text of a section: that of a derived one is rewritten.
+fn title_of(line: &str) -> Result<Option<&str>, String> {
+    let line = line.trim();
+    match line.strip_prefix("--").filter(|rest| !rest.starts_with('-')) {
+        None => Ok(None),
+        Some(rest) => match rest.strip_prefix(' ').and_then(|rest| rest.strip_suffix(" --")) {
+            Some(title) => Ok(Some(title.trim())),
+            None => Err(format!("\"{line}\" should be a header: -- TITLE --")),
+        },
+    }
 }
 
 fn kind(title: &str) -> Result<Kind, String> {

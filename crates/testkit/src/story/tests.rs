@@ -54,6 +54,7 @@ fn errors_name_the_line() {
         ("endpoint web", "endpiont web", 4, "unknown word \"endpiont\""),
         ("port http 80→8080", "port http eighty", 3, "\"eighty\" is not a port number"),
         ("-- delta --", "-- dleta --", 10, "unknown section \"dleta\""),
+        ("-- packets --", "-- packets -", 6, "should be a header"),
         ("  dropped", "", 8, "a packet is FROM  TO  OUTCOME"),
         ("node a --", "node a lying --", 9, "unknown word \"lying\""),
     ] {
@@ -62,4 +63,10 @@ fn errors_name_the_line() {
         assert_eq!(error.line, line, "{error}");
         assert!(error.problem.contains(problem), "{error}");
     }
+}
+
+#[test]
+fn a_difference_in_order_alone_is_shown() {
+    let finding = Finding { line: 3, told: "a\nb\n".into(), found: "b\na\n".into() };
+    assert_eq!(finding.to_string(), "line 3:\n  - a\n  - b\n  + b\n  + a");
 }

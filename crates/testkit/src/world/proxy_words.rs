@@ -19,12 +19,23 @@ pub(super) fn setting(world: &mut World, words: &mut Words<'_>) -> Result<(), St
         "masqueradeAll" => view.masquerade_all = true,
         "masqueradeBit" => {
             let bit = words.number("a bit")?;
-            view.masquerade_bit = u8::try_from(bit).map_err(|_| format!("{bit} is not a bit"))?;
+            let usable = u8::try_from(bit).ok().filter(|bit| *bit < 32);
+            view.masquerade_bit =
+                usable.ok_or_else(|| format!("{bit} is not a bit of the mark (0 to 31)"))?;
         }
         "nodePortAddresses" => view.node_port_addresses = selectors(&words.list("addresses")?)?,
         "loopbackNodePorts" => view.loopback_node_ports = loopback(words.value("a way")?)?,
-        "bindAddress" => view.bind_address = parse_ip(words.value("an address")?),
-        "externalIPs" => view.allow_external_ips = words.value("on or off")? == "on",
+        "bindAddress" => {
+            let text = words.value("an address")?;
+            view.bind_address = Some(parse_ip(text).ok_or_else(|| format!("\"{text}\" is not an address"))?);
+        }
+        "externalIPs" => {
+            view.allow_external_ips = match words.value("on or off")? {
+                "on" => true,
+                "off" => false,
+                other => return Err(format!("externalIPs is on or off, not \"{other}\"")),
+            };
+        }
         _ => return Err(format!("unknown setting \"{key}\"")),
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ferrule_model::{
-    Change, IpFamily, ObjectKind, PerFamily, Problem, Service, ServiceName, SourceRanges, TrafficPolicy,
-    is_zero_cidr,
+    Change, IpFamily, ObjectKind, PerFamily, Problem, Service, ServiceName, SourceRanges, Timestamp,
+    TrafficPolicy, is_zero_cidr,
 };
 use ipnet::IpNet;
 
@@ -53,9 +53,14 @@ fn distil(reader: &mut Reader, object: &api::Service) -> Option<Arc<Service>> {
     let external_ips = external_ips(reader, spec);
     let load_balancer_vips = load_balancer_vips(reader, object);
     let external_policy = external_policy(reader, spec);
-    let source_ranges = source_ranges(reader, spec, &load_balancer_vips);
+    let served: Vec<IpAddr> = load_balancer_vips
+        .iter()
+        .copied()
+        .filter(|vip| cluster_ips.get(IpFamily::of(*vip)).is_some())
+        .collect();
+    let source_ranges = source_ranges(reader, spec, &served);
     Some(Arc::new(Service {
-        created: created.unwrap_or_default(),
+        created: created.unwrap_or(Timestamp::UNKNOWN),
         cluster_ips,
         external_ips,
         source_ranges,

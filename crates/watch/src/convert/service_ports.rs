@@ -1,6 +1,8 @@
 //! The ports of a Service, distilled.
 
-use ferrule_model::{PortName, Problem, ServicePort};
+use std::collections::HashSet;
+
+use ferrule_model::{PortName, Problem, Protocol, ServicePort};
 
 use super::fields::Reader;
 use crate::api;
@@ -8,9 +10,10 @@ use crate::api;
 /// The usable ports, ordered by name and protocol. Of two that collide the first in the object counts.
 pub(super) fn service_ports(reader: &mut Reader, objects: &[api::ServicePort]) -> Box<[ServicePort]> {
     let mut ports: Vec<ServicePort> = Vec::with_capacity(objects.len());
+    let mut seen = Seen::default();
     for (at, object) in objects.iter().enumerate() {
         if let Some(port) = service_port(reader, at, object) {
-            ports.extend(without_duplicates(reader, at, port, &ports));
+            ports.extend(seen.first_of_its_kind(reader, at, port));
         }
     }
     ports.sort();
@@ -30,28 +33,37 @@ fn service_port(reader: &mut Reader, at: usize, object: &api::ServicePort) -> Op
     Some(ServicePort { name: PortName::new(&object.name), protocol, number, node_port })
 }
 
-/// Drops a port that repeats a name or number, and a node port that repeats one; the API server allows neither.
-fn without_duplicates(
-    reader: &mut Reader,
-    at: usize,
-    port: ServicePort,
-    earlier: &[ServicePort],
-) -> Option<ServicePort> {
-    let mut same_protocol = earlier.iter().filter(|other| other.protocol == port.protocol);
-    let field = |name: &str| format!("spec.ports[{at}].{name}");
-    if same_protocol.clone().any(|other| other.name == port.name) {
-        reader.report(field("name"), Problem::DuplicatePort(format!("port name {}", port.name)));
-        return None;
-    }
-    if same_protocol.clone().any(|other| other.number == port.number) {
-        reader.report(field("port"), Problem::DuplicatePort(format!("port {}", port.number)));
-        return None;
-    }
-    match port.node_port {
-        Some(number) if same_protocol.any(|other| other.node_port == Some(number)) => {
-            reader.report(field("nodePort"), Problem::DuplicatePort(format!("node port {number}")));
-            Some(ServicePort { node_port: None, ..port })
+/// What earlier ports of the object have: no two may share a name, a number or a node port for one protocol.
+#[derive(Default)]
+struct Seen {
+    names: HashSet<(PortName, Protocol)>,
+    numbers: HashSet<(u16, Protocol)>,
+    node_ports: HashSet<(u16, Protocol)>,
+}
+
+impl Seen {
+    /// Drops a port that repeats a name or number, and a node port that repeats one; the API server allows neither.
+    fn first_of_its_kind(
+        &mut self,
+        reader: &mut Reader,
+        at: usize,
+        mut port: ServicePort,
+    ) -> Option<ServicePort> {
+        let field = |name: &str| format!("spec.ports[{at}].{name}");
+        let protocol = port.protocol;
+        if self.names.contains(&(port.name.clone(), protocol)) {
+            reader.report(field("name"), Problem::DuplicatePort(format!("port name {}", port.name)));
+            return None;
         }
-        _ => Some(port),
+        if !self.numbers.insert((port.number, protocol)) {
+            reader.report(field("port"), Problem::DuplicatePort(format!("port {}", port.number)));
+            return None;
+        }
+        self.names.insert((port.name.clone(), protocol));
+        if let Some(number) = port.node_port.filter(|number| !self.node_ports.insert((*number, protocol))) {
+            reader.report(field("nodePort"), Problem::DuplicatePort(format!("node port {number}")));
+            port.node_port = None;
+        }
+        Some(port)
     }
 }
