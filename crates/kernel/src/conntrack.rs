@@ -1,0 +1,143 @@
+//! The kernel's table of connections: listing flows and deleting single ones.
+//!
+//! Which flows are stale is the plan's matter. Asks the kernel to list only what is wanted; kernels before 5.8
+//! list more, and the rest is left out here.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use rustix::io::Errno;
+
+use crate::netlink::{Attribute, Attributes, Dump, Message, NetlinkError, Protocol, Request, Socket, Writer};
+use crate::nft::Family;
+
+const GET: u16 = 1 << 8 | 1;
+const DELETE: u16 = 1 << 8 | 2;
+const FIXED: usize = 4;
+const ORIGINAL: u16 = 1;
+const REPLY: u16 = 2;
+const TUPLE_ADDRESSES: u16 = 1;
+const TUPLE_PROTOCOL: u16 = 2;
+const PROTOCOL_NUMBER: u16 = 1;
+const SOURCE_PORT: u16 = 2;
+const DESTINATION_PORT: u16 = 3;
+const FILTER: u16 = 25;
+const FILTER_ORIGINAL: u16 = 1;
+const FILTER_REPLY: u16 = 2;
+/// In a filter: the protocol of the tuple counts, nothing else.
+const BY_PROTOCOL: u32 = 1 << 3;
+
+/// UDP's number among protocols.
+pub const UDP: u8 = 17;
+
+/// One connection, as far as it has ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The number of its protocol.
+    pub protocol: u8,
+    /// From whom the first packet came, and to whom it was sent.
+    pub original: Direction,
+    /// Who answers, and to whom: differs from the original where addresses are translated.
+    pub reply: Direction,
+    /// All the kernel said about it, by which it is deleted.
+    attributes: Vec<u8>,
+}
+
+/// The two ends of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Direction {
+    /// Where packets come from.
+    pub source: SocketAddr,
+    /// Where packets go to.
+    pub destination: SocketAddr,
+}
+
+/// The kernel's table of connections.
+#[derive(Debug)]
+pub struct Conntrack {
+    socket: Socket,
+}
+
+impl Conntrack {
+    /// A connection to the kernel.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Ok(Self { socket: Socket::open(Protocol::Netfilter, &[])? })
+    }
+
+    /// The flows of a family and protocol. An interrupted list may lack some.
+    pub fn flows(&mut self, family: Family, protocol: u8) -> Result<Dump<Flow>, NetlinkError> {
+        let fixed = [family.number(), 0, 0, 0];
+        match self.list(&filtered(fixed, protocol), protocol) {
+            Err(error)
+                if error
+                    .refusal()
+                    .is_some_and(|refusal| refusal.is(Errno::OPNOTSUPP) || refusal.is(Errno::INVAL)) =>
+            {
+                self.list(&fixed, protocol)
+            }
+            listed => listed,
+        }
+    }
+
+    /// Deletes a flow. It does not matter if it is gone already.
+    pub fn delete(&mut self, flow: &Flow) -> Result<(), NetlinkError> {
+        let family = if flow.original.source.is_ipv4() { Family::Ip } else { Family::Ip6 };
+        let mut body = vec![family.number(), 0, 0, 0];
+        body.extend_from_slice(&flow.attributes);
+        let request = Request { operation: "deleting a flow from conntrack", kind: DELETE, body: &body };
+        match self.socket.request(request) {
+            Err(error) if error.refusal().is_some_and(|refusal| refusal.is(Errno::NOENT)) => Ok(()),
+            deleted => deleted,
+        }
+    }
+
+    fn list(&mut self, body: &[u8], protocol: u8) -> Result<Dump<Flow>, NetlinkError> {
+        let request = Request { operation: "listing conntrack's flows", kind: GET, body };
+        self.socket.dump(request, |message| flow(message).filter(|flow| flow.protocol == protocol))
+    }
+}
+
+/// The flow a message tells of; `None` for those without ports.
+pub fn flow(message: &Message<'_>) -> Option<Flow> {
+    let attributes = message.attributes(FIXED);
+    let (protocol, original) = direction(attributes.nested(ORIGINAL)?)?;
+    let (_, reply) = direction(attributes.nested(REPLY)?)?;
+    let attributes = message.body.get(FIXED..).unwrap_or_default().to_vec();
+    Some(Flow { protocol, original, reply, attributes })
+}
+
+fn direction(tuple: Attributes<'_>) -> Option<(u8, Direction)> {
+    let (source, destination) = addresses(tuple.nested(TUPLE_ADDRESSES)?)?;
+    let protocol = tuple.nested(TUPLE_PROTOCOL)?;
+    let port = |kind| protocol.get(kind).and_then(Attribute::short);
+    let number = protocol.get(PROTOCOL_NUMBER).and_then(Attribute::byte)?;
+    let source = SocketAddr::new(source, port(SOURCE_PORT)?);
+    let destination = SocketAddr::new(destination, port(DESTINATION_PORT)?);
+    Some((number, Direction { source, destination }))
+}
+
+fn addresses(attributes: Attributes<'_>) -> Option<(IpAddr, IpAddr)> {
+    let ipv4 = |kind| {
+        let octets = <[u8; 4]>::try_from(attributes.get(kind)?.value).ok()?;
+        Some(IpAddr::from(Ipv4Addr::from(octets)))
+    };
+    let ipv6 = |kind| {
+        let octets = <[u8; 16]>::try_from(attributes.get(kind)?.value).ok()?;
+        Some(IpAddr::from(Ipv6Addr::from(octets)))
+    };
+    ipv4(1).zip(ipv4(2)).or_else(|| ipv6(3).zip(ipv6(4)))
+}
+
+/// Asks for flows of one protocol only.
+fn filtered(fixed: [u8; FIXED], protocol: u8) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.raw(&fixed);
+    writer.nest(ORIGINAL, |writer| {
+        writer.nest(TUPLE_PROTOCOL, |writer| writer.byte(PROTOCOL_NUMBER, protocol));
+    });
+    writer.nest(FILTER, |writer| {
+        // These two are in host order, unlike all else here.
+        writer.bytes(FILTER_ORIGINAL, &BY_PROTOCOL.to_ne_bytes());
+        writer.bytes(FILTER_REPLY, &0_u32.to_ne_bytes());
+    });
+    writer.as_bytes().to_vec()
+}

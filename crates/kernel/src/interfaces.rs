@@ -1,0 +1,99 @@
+//! The addresses of this host's interfaces, and the news that some changed.
+//!
+//! Which of them serve anything is the plan's matter.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Request, Socket};
+
+const GET_LINK: u16 = 18;
+const GET_ADDRESS: u16 = 22;
+const NEW_LINK: u16 = 16;
+const NEW_ADDRESS: u16 = 20;
+const IPV4_ADDRESSES: u32 = 5;
+const IPV6_ADDRESSES: u32 = 9;
+/// The fixed parts of bodies.
+const ADDRESS_FIXED: usize = 8;
+const LINK_FIXED: usize = 16;
+/// The far end of a point-to-point link, or the address itself.
+const ADDRESS: u16 = 1;
+/// The near end, where that is another.
+const LOCAL: u16 = 2;
+const LINK_NAME: u16 = 3;
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InterfaceAddress {
+    /// The number of the interface.
+    pub interface: u32,
+    /// The address; on point-to-point links our own end.
+    pub address: IpAddr,
+    /// The length of the network's prefix.
+    pub prefix: u8,
+}
+
+/// All addresses of all interfaces, whatever their state.
+pub fn addresses() -> Result<Vec<InterfaceAddress>, NetlinkError> {
+    let mut socket = Socket::open(Protocol::Route, &[])?;
+    let operation = "listing the addresses of interfaces";
+    let request = Request { operation, kind: GET_ADDRESS, body: &[0; ADDRESS_FIXED] };
+    socket.dump_whole(request, address)
+}
+
+/// The names of all interfaces by their numbers.
+pub fn names() -> Result<BTreeMap<u32, String>, NetlinkError> {
+    let mut socket = Socket::open(Protocol::Route, &[])?;
+    let request = Request { operation: "listing interfaces", kind: GET_LINK, body: &[0; LINK_FIXED] };
+    Ok(socket.dump_whole(request, link)?.into_iter().collect())
+}
+
+/// Listens to changes of addresses.
+#[derive(Debug)]
+pub struct AddressWatch {
+    socket: Socket,
+}
+
+impl AddressWatch {
+    /// Listens from now on.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Ok(Self { socket: Socket::open(Protocol::Route, &[IPV4_ADDRESSES, IPV6_ADDRESSES])? })
+    }
+
+    /// Whether anything changed since last time, without waiting. To wait, poll the descriptor for reading.
+    pub fn changed(&mut self) -> Result<bool, NetlinkError> {
+        let mut changed = false;
+        loop {
+            match self.socket.receive_now(|_| {})? {
+                Incoming::Messages | Incoming::Overrun => changed = true,
+                Incoming::Nothing => return Ok(changed),
+            }
+        }
+    }
+}
+
+impl AsFd for AddressWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The address a message tells of.
+pub fn address(message: &Message<'_>) -> Option<InterfaceAddress> {
+    let [_, prefix, _, _, interface @ ..] = *message.body.first_chunk::<ADDRESS_FIXED>()?;
+    let attributes = message.attributes(ADDRESS_FIXED);
+    let bytes = attributes.get(LOCAL).or(attributes.get(ADDRESS))?.value;
+    let address = match bytes.len() {
+        4 => IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+        _ => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+    };
+    let interface = u32::from_ne_bytes(interface);
+    (message.kind == NEW_ADDRESS).then_some(InterfaceAddress { interface, address, prefix })
+}
+
+fn link(message: &Message<'_>) -> Option<(u32, String)> {
+    let [_, _, _, _, interface @ .., _, _, _, _, _, _, _, _] = *message.body.first_chunk::<LINK_FIXED>()?;
+    let name = message.attributes(LINK_FIXED).text(LINK_NAME)?.to_owned();
+    (message.kind == NEW_LINK).then_some((u32::from_ne_bytes(interface), name))
+}

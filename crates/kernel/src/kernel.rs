@@ -1,0 +1,75 @@
+//! The seam between what is wanted and the kernel: reconcilers speak to [`NftTables`], tests put something in between.
+//!
+//! [`Faulty`] fails on purpose, [`DryRun`] prints instead of writing. The real one is [`NftClient`].
+
+mod dry_run;
+mod faulty;
+
+pub use dry_run::DryRun;
+pub use faulty::{Faults, Faulty};
+
+use crate::netlink::NetlinkError;
+use crate::nft::{
+    Chain, CommitError, Committed, Family, Name, NftClient, Seen, SeenElements, SeenTable, Set, Transaction,
+};
+
+/// One family's table.
+pub trait NftTables {
+    /// The family.
+    fn family(&self) -> Family;
+
+    /// The netlink address by which events tell our own commits from others'.
+    fn port(&self) -> u32;
+
+    /// The number that grows with every change of any rules by anyone.
+    fn generation(&mut self) -> Result<u32, NetlinkError>;
+
+    /// Makes all of a transaction happen, or nothing.
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError>;
+
+    /// The table, if it is there.
+    fn table(&mut self) -> Result<Option<SeenTable>, NetlinkError>;
+
+    /// All sets and maps.
+    fn sets(&mut self) -> Result<Vec<Seen<Set>>, NetlinkError>;
+
+    /// All chains with their rules.
+    fn chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError>;
+
+    /// The elements of a set that have not expired, or `None` if there is no such set.
+    fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError>;
+}
+
+impl NftTables for NftClient {
+    fn family(&self) -> Family {
+        self.family()
+    }
+
+    fn port(&self) -> u32 {
+        self.port()
+    }
+
+    fn generation(&mut self) -> Result<u32, NetlinkError> {
+        self.generation()
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.commit(transaction)
+    }
+
+    fn table(&mut self) -> Result<Option<SeenTable>, NetlinkError> {
+        self.table()
+    }
+
+    fn sets(&mut self) -> Result<Vec<Seen<Set>>, NetlinkError> {
+        self.sets()
+    }
+
+    fn chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
+        self.chains()
+    }
+
+    fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
+        self.elements(set)
+    }
+}

@@ -1,0 +1,135 @@
+//! Builds netlink messages.
+//!
+//! Lengths are patched when a message or nested attribute is closed, so nothing is measured beforehand.
+
+use super::aligned;
+
+/// What stands before a message's body.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageHeader {
+    /// What the message is about.
+    pub kind: u16,
+    /// How it is meant.
+    pub flags: u16,
+    /// By which the answer is recognised.
+    pub sequence: u32,
+}
+
+/// A buffer of messages.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    last_message: usize,
+}
+
+impl Writer {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What has been written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How much has been written.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing has been written.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// A message; the body is written by the closure.
+    pub fn message(&mut self, header: MessageHeader, body: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.last_message = start;
+        self.bytes.extend(0_u32.to_ne_bytes());
+        self.bytes.extend(header.kind.to_ne_bytes());
+        self.bytes.extend(header.flags.to_ne_bytes());
+        self.bytes.extend(header.sequence.to_ne_bytes());
+        // The sender's address: the kernel fills it in.
+        self.bytes.extend(0_u32.to_ne_bytes());
+        body(self);
+        let length = u32::try_from(self.bytes.len() - start).unwrap_or(u32::MAX);
+        self.bytes[start..start + 4].copy_from_slice(&length.to_ne_bytes());
+        self.pad();
+    }
+
+    /// Sets flags of the message that was written last.
+    pub fn add_flags_to_last_message(&mut self, flags: u16) {
+        let at = self.last_message + 6;
+        if let Some(field) = self.bytes.get_mut(at..at + 2) {
+            for (byte, more) in field.iter_mut().zip(flags.to_ne_bytes()) {
+                *byte |= more;
+            }
+        }
+    }
+
+    /// Bytes as they are: the fixed part of a body.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.pad();
+    }
+
+    /// An attribute made of attributes.
+    pub fn nest(&mut self, kind: u16, body: impl FnOnce(&mut Self)) {
+        const NESTED: u16 = 0x8000;
+        let start = self.bytes.len();
+        self.bytes.extend([0; 2]);
+        self.bytes.extend((kind | NESTED).to_ne_bytes());
+        body(self);
+        // A length that does not fit is refused by the kernel. Only lists of elements can grow so long, and those
+        // are split long before.
+        let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
+        self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+    }
+
+    /// An attribute of bytes.
+    pub fn bytes(&mut self, kind: u16, value: &[u8]) {
+        let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
+        self.bytes.extend(length.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value);
+        self.pad();
+    }
+
+    /// A text with its closing zero.
+    pub fn text(&mut self, kind: u16, value: &str) {
+        let length = u16::try_from(4 + value.len() + 1).unwrap_or(u16::MAX);
+        self.bytes.extend(length.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value.as_bytes());
+        self.bytes.push(0);
+        self.pad();
+    }
+
+    /// One byte.
+    pub fn byte(&mut self, kind: u16, value: u8) {
+        self.bytes(kind, &[value]);
+    }
+
+    /// A big-endian number.
+    pub fn number(&mut self, kind: u16, value: u32) {
+        self.bytes(kind, &value.to_be_bytes());
+    }
+
+    /// Several big-endian numbers, each with its kind.
+    pub fn numbers(&mut self, numbers: &[(u16, u32)]) {
+        for (kind, value) in numbers {
+            self.number(*kind, *value);
+        }
+    }
+
+    /// A big-endian number of eight bytes.
+    pub fn long(&mut self, kind: u16, value: u64) {
+        self.bytes(kind, &value.to_be_bytes());
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(aligned(self.bytes.len()), 0);
+    }
+}

@@ -1,0 +1,203 @@
+//! Expressions as netlink attributes.
+
+use super::put_verdict;
+use crate::netlink::Writer;
+use crate::nft::numbers::expression::{
+    DATA, NAME, bitwise, compare, conntrack, fib, hash, immediate, lookup, masquerade, meta, nat, payload,
+    random, reference, reject, update,
+};
+use crate::nft::numbers::{data, object};
+use crate::nft::{
+    Comparison, Expression, Family, FibAddress, MetaKey, Name, PayloadBase, Register, UpdateOperation,
+};
+
+/// What an element of a rule's list of expressions is.
+pub fn put_expression(writer: &mut Writer, expression: &Expression, family: Family) {
+    writer.text(NAME, name(expression));
+    writer.nest(DATA, |writer| put_body(writer, expression, family));
+}
+
+/// The kernel's name of an expression.
+pub fn name(expression: &Expression) -> &'static str {
+    match expression {
+        Expression::Payload { .. } => "payload",
+        Expression::Meta { .. } | Expression::MetaSet { .. } => "meta",
+        Expression::Compare { .. } => "cmp",
+        Expression::Bitwise { .. } => "bitwise",
+        Expression::Lookup { .. } => "lookup",
+        Expression::RandomNumber { .. } => "numgen",
+        Expression::Hash { .. } => "hash",
+        Expression::Load { .. } | Expression::Verdict(_) => "immediate",
+        Expression::DestinationNat { .. } => "nat",
+        Expression::Masquerade => "masq",
+        Expression::Reject => "reject",
+        Expression::ConnectionState { .. } | Expression::ConnectionStatus { .. } => "ct",
+        Expression::AddressType { .. } => "fib",
+        Expression::Update { .. } => "dynset",
+        Expression::Counter(_) => "objref",
+    }
+}
+
+fn put_body(writer: &mut Writer, expression: &Expression, family: Family) {
+    match expression {
+        Expression::Payload { base, offset, length, to } => writer.numbers(&[
+            (payload::TO, *to),
+            (payload::BASE, base.number()),
+            (payload::OFFSET, *offset),
+            (payload::LENGTH, *length),
+        ]),
+        Expression::Meta { key, to } => writer.numbers(&[(meta::KEY, key.number()), (meta::TO, *to)]),
+        Expression::MetaSet { key, from } => {
+            writer.numbers(&[(meta::KEY, key.number()), (meta::FROM, *from)]);
+        }
+        Expression::Compare { comparison, from, value } => {
+            writer.numbers(&[(compare::FROM, *from), (compare::OPERATION, comparison.number())]);
+            put_data(writer, compare::DATA, value);
+        }
+        Expression::Bitwise { from, to, mask, xor } => put_bitwise(writer, (*from, *to), mask, xor),
+        Expression::Lookup { set, from, to } => put_lookup(writer, set, (*from, *to)),
+        Expression::RandomNumber { modulus, to } => put_random(writer, *modulus, *to),
+        Expression::Hash { from, length, modulus, seed, to } => writer.numbers(&[
+            (hash::FROM, *from),
+            (hash::TO, *to),
+            (hash::LENGTH, *length),
+            (hash::MODULUS, *modulus),
+            (hash::SEED, *seed),
+            (hash::OFFSET, 0),
+            (hash::TYPE, hash::JENKINS),
+        ]),
+        Expression::Load { value, to } => {
+            writer.number(immediate::TO, *to);
+            put_data(writer, immediate::DATA, value);
+        }
+        Expression::Verdict(verdict) => {
+            writer.number(immediate::TO, immediate::VERDICT_REGISTER);
+            writer.nest(immediate::DATA, |writer| put_verdict(writer, verdict));
+        }
+        Expression::DestinationNat { address, port } => put_nat(writer, family, (*address, *port)),
+        Expression::Masquerade => writer.number(masquerade::FLAGS, masquerade::FULLY_RANDOM),
+        Expression::Reject => put_reject(writer, family),
+        Expression::ConnectionState { to } => put_connection(writer, conntrack::STATE, *to),
+        Expression::ConnectionStatus { to } => put_connection(writer, conntrack::STATUS, *to),
+        Expression::AddressType { of, to } => put_fib(writer, *of, *to),
+        Expression::Update { set, operation, key, data, timeout_millis } => {
+            writer.numbers(&[(update::OPERATION, operation.number()), (update::KEY, *key)]);
+            writer.number(update::DATA, *data);
+            if let Some(timeout) = timeout_millis {
+                writer.long(update::TIMEOUT, *timeout);
+            }
+            writer.text(update::SET, set.as_str());
+        }
+        Expression::Counter(name) => put_counter_reference(writer, name),
+    }
+}
+
+fn put_bitwise(writer: &mut Writer, (from, to): (Register, Register), mask: &[u8], xor: &[u8]) {
+    let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
+    writer.numbers(&[(bitwise::FROM, from), (bitwise::TO, to), (bitwise::LENGTH, length)]);
+    put_data(writer, bitwise::MASK, mask);
+    put_data(writer, bitwise::XOR, xor);
+}
+
+fn put_lookup(writer: &mut Writer, set: &Name, (from, to): (Register, Option<Register>)) {
+    writer.number(lookup::FROM, from);
+    if let Some(to) = to {
+        writer.number(lookup::TO, to);
+    }
+    writer.text(lookup::SET, set.as_str());
+}
+
+fn put_random(writer: &mut Writer, modulus: u32, to: Register) {
+    writer.numbers(&[
+        (random::TO, to),
+        (random::MODULUS, modulus),
+        (random::TYPE, random::RANDOM),
+        (random::OFFSET, 0),
+    ]);
+}
+
+fn put_nat(writer: &mut Writer, family: Family, (address, port): (Register, Register)) {
+    writer.numbers(&[
+        (nat::TYPE, nat::DESTINATION),
+        (nat::FAMILY, family.number().into()),
+        (nat::ADDRESS, address),
+        (nat::PORT, port),
+    ]);
+}
+
+fn put_reject(writer: &mut Writer, family: Family) {
+    writer.number(reject::TYPE, reject::ICMP_UNREACHABLE);
+    writer.byte(reject::CODE, port_unreachable(family));
+}
+
+fn put_fib(writer: &mut Writer, of: FibAddress, to: Register) {
+    writer.numbers(&[(fib::FLAGS, of.number()), (fib::RESULT, fib::ADDRESS_TYPE), (fib::TO, to)]);
+}
+
+fn put_counter_reference(writer: &mut Writer, name: &Name) {
+    writer.number(reference::TYPE, object::COUNTER);
+    writer.text(reference::NAME, name.as_str());
+}
+
+/// The code of "port unreachable".
+pub fn port_unreachable(family: Family) -> u8 {
+    match family {
+        Family::Ip => reject::PORT_IPV4,
+        Family::Ip6 => reject::PORT_IPV6,
+    }
+}
+
+fn put_connection(writer: &mut Writer, key: u32, to: Register) {
+    writer.numbers(&[(conntrack::KEY, key), (conntrack::TO, to)]);
+}
+
+fn put_data(writer: &mut Writer, kind: u16, value: &[u8]) {
+    writer.nest(kind, |writer| writer.bytes(data::VALUE, value));
+}
+
+impl PayloadBase {
+    fn number(self) -> u32 {
+        match self {
+            Self::Network => payload::NETWORK,
+            Self::Transport => payload::TRANSPORT,
+        }
+    }
+}
+
+impl MetaKey {
+    fn number(self) -> u32 {
+        match self {
+            Self::Mark => meta::MARK,
+            Self::L4Protocol => meta::L4_PROTOCOL,
+            Self::InputInterfaceName => meta::INPUT_INTERFACE_NAME,
+            Self::Priority => meta::PRIORITY,
+        }
+    }
+}
+
+impl Comparison {
+    fn number(self) -> u32 {
+        match self {
+            Self::Equal => compare::EQUAL,
+            Self::NotEqual => compare::NOT_EQUAL,
+        }
+    }
+}
+
+impl FibAddress {
+    fn number(self) -> u32 {
+        match self {
+            Self::Source => fib::SOURCE,
+            Self::Destination => fib::DESTINATION,
+        }
+    }
+}
+
+impl UpdateOperation {
+    fn number(self) -> u32 {
+        match self {
+            Self::Refresh => update::REFRESH,
+            Self::Delete => update::DELETE,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What is in the table: listings of tables, sets, chains, elements and counters.
+//!
+//! Only reads. What an answer means is decoded in [`super::decode`].
+
+use rustix::io::Errno;
+
+use super::decode::{self, CounterReading, SeenElement, SeenTable};
+use super::numbers::{FIXED, chain, element, kind, message, object, rule, set};
+use super::{Chain, Element, KeyBytes, Name, NftClient, Rule, Set};
+use crate::netlink::{Attributes, Message, NetlinkError, Request, Writer};
+
+/// An object of the table as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen<T> {
+    /// Its name.
+    pub name: Name,
+    /// The object; `None` if it is one that we would not have written.
+    pub object: Option<T>,
+}
+
+/// The elements of a set as they were seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenElements {
+    /// Those that we could have written.
+    pub elements: Vec<Element>,
+    /// The keys of all others.
+    pub foreign: Vec<KeyBytes>,
+}
+
+impl NftClient {
+    /// All tables of the family.
+    pub fn tables(&mut self) -> Result<Vec<SeenTable>, NetlinkError> {
+        let body = self.fixed();
+        let request =
+            Request { operation: "listing nftables tables", kind: kind(message::GET_TABLE), body: &body };
+        self.socket.dump_whole(request, |message| decode::seen_table(message.attributes(FIXED)))
+    }
+
+    /// Our table, if it is there.
+    pub fn table(&mut self) -> Result<Option<SeenTable>, NetlinkError> {
+        let tables = self.tables()?;
+        Ok(tables.into_iter().find(|table| table.name == self.table.name))
+    }
+
+    /// All sets and maps of the table.
+    pub fn sets(&mut self) -> Result<Vec<Seen<Set>>, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.question(|writer| writer.text(set::TABLE, table.as_str()));
+        let request =
+            Request { operation: "listing nftables sets", kind: kind(message::GET_SET), body: &body };
+        let sets = self.socket.dump_whole(request, |message| {
+            let attributes = of_table(message, &table)?;
+            let name = Name::new(attributes.text(set::NAME)?);
+            Some(Seen { name, object: decode::set(attributes) })
+        });
+        nothing_if_missing(sets)
+    }
+
+    /// Whether a set of this name is there.
+    pub fn has_set(&mut self, name: &Name) -> Result<bool, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.question(|writer| {
+            writer.text(set::TABLE, table.as_str());
+            writer.text(set::NAME, name.as_str());
+        });
+        let request =
+            Request { operation: "asking for an nftables set", kind: kind(message::GET_SET), body: &body };
+        match self.socket.get(request, |_| Some(())) {
+            Ok(()) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All chains of the table with their rules.
+    pub fn chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
+        let mut chains = self.empty_chains()?;
+        for (chain, rule) in self.rules()? {
+            let Some(seen) = chains.iter_mut().find(|seen| seen.name == chain) else { continue };
+            seen.object = match (seen.object.take(), rule) {
+                (Some(mut chain), Some(rule)) => {
+                    chain.rules.push(rule);
+                    Some(chain)
+                }
+                _ => None,
+            };
+        }
+        Ok(chains)
+    }
+
+    /// The elements of a set that have not expired, or `None` if there is no such set.
+    pub fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.question(|writer| {
+            writer.text(element::TABLE, table.as_str());
+            writer.text(element::SET, set.as_str());
+        });
+        let operation = "listing the elements of an nftables set";
+        let request = Request { operation, kind: kind(message::GET_ELEMENTS), body: &body };
+        let lists = self.socket.dump_whole(request, |message| {
+            let items = message.attributes(FIXED).nested(element::LIST)?;
+            Some(
+                items
+                    .into_iter()
+                    .filter_map(|item| decode::seen_element(item.nested(), set))
+                    .collect::<Vec<_>>(),
+            )
+        });
+        match lists {
+            Ok(lists) => Ok(Some(sorted_out(lists))),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The named counters of the table.
+    pub fn counters(&mut self) -> Result<Vec<CounterReading>, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.question(|writer| {
+            writer.text(object::TABLE, table.as_str());
+            writer.number(object::TYPE, object::COUNTER);
+        });
+        let request =
+            Request { operation: "reading nftables counters", kind: kind(message::GET_OBJECT), body: &body };
+        let counters = self.socket.dump_whole(request, |message| decode::counter(of_table(message, &table)?));
+        nothing_if_missing(counters)
+    }
+
+    fn empty_chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
+        let (table, body) = (self.table.name.clone(), self.fixed());
+        let request =
+            Request { operation: "listing nftables chains", kind: kind(message::GET_CHAIN), body: &body };
+        self.socket.dump_whole(request, |message| {
+            let attributes = of_table(message, &table)?;
+            let name = Name::new(attributes.text(chain::NAME)?);
+            Some(Seen { name, object: decode::chain(attributes) })
+        })
+    }
+
+    fn rules(&mut self) -> Result<Vec<(Name, Option<Rule>)>, NetlinkError> {
+        let (table, family) = (self.table.name.clone(), self.table.family);
+        let body = self.question(|writer| writer.text(rule::TABLE, table.as_str()));
+        let request =
+            Request { operation: "listing nftables rules", kind: kind(message::GET_RULE), body: &body };
+        let rules = self.socket.dump_whole(request, |message| {
+            let seen = decode::seen_rule(of_table(message, &table)?, family)?;
+            Some((seen.chain, seen.rule))
+        });
+        nothing_if_missing(rules)
+    }
+
+    pub(super) fn fixed(&self) -> [u8; FIXED] {
+        [self.table.family.number(), 0, 0, 0]
+    }
+
+    fn question(&self, attributes: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.raw(&self.fixed());
+        attributes(&mut writer);
+        writer.as_bytes().to_vec()
+    }
+}
+
+/// The attributes of an object, if it is of this table. The first attribute of every kind of object is its table.
+fn of_table<'a>(message: &Message<'a>, table: &Name) -> Option<Attributes<'a>> {
+    const TABLE_OF_ANY: u16 = 1;
+    let attributes = message.attributes(FIXED);
+    (attributes.text(TABLE_OF_ANY)? == table.as_str()).then_some(attributes)
+}
+
+fn sorted_out(lists: Vec<Vec<SeenElement>>) -> SeenElements {
+    let mut sorted = SeenElements::default();
+    for seen in lists.into_iter().flatten() {
+        match seen {
+            SeenElement::Known(element) => sorted.elements.push(element),
+            SeenElement::Foreign(key) => sorted.foreign.push(key),
+            SeenElement::Expired => {}
+        }
+    }
+    sorted
+}
+
+fn is_missing(error: &NetlinkError) -> bool {
+    error.refusal().is_some_and(|refusal| refusal.is(Errno::NOENT))
+}
+
+fn nothing_if_missing<T>(listed: Result<Vec<T>, NetlinkError>) -> Result<Vec<T>, NetlinkError> {
+    match listed {
+        Err(error) if is_missing(&error) => Ok(Vec::new()),
+        listed => listed,
+    }
+}

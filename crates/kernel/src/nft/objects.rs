@@ -1,0 +1,188 @@
+//! Tables, sets, chains, rules and elements, as plain comparable data.
+//!
+//! What they look like on the wire is the encoder's matter; what they mean, the backend's.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Expression;
+
+/// The family of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// `ip`
+    Ip,
+    /// `ip6`
+    Ip6,
+}
+
+/// The name of a set, map or chain.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// Takes the text as it is.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+/// A named set, or a map if it has data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Its name.
+    pub name: Name,
+    /// The fields of its keys; more than one make a concatenation.
+    pub key: Vec<Field>,
+    /// What its keys map to, if it is a map.
+    pub data: Option<SetData>,
+    /// Written by packets, elements expire: `flags dynamic,timeout`.
+    pub dynamic: bool,
+    /// The most elements it may have, if that is limited.
+    pub size: Option<u32>,
+    /// A remark shown by `nft list`.
+    pub comment: Option<String>,
+}
+
+/// What the keys of a map lead to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetData {
+    /// A verdict.
+    Verdict,
+    /// A value of these fields.
+    Fields(Vec<Field>),
+}
+
+/// One field of a key or value. The kernel pads each to four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `ipv4_addr` or `ip daddr`, by how the set is declared.
+    Ipv4Addr,
+    /// `ipv6_addr` or `ip6 daddr`.
+    Ipv6Addr,
+    /// `inet_proto` or `meta l4proto`.
+    Protocol,
+    /// `inet_service` or `th dport`.
+    Port,
+    /// Any 32-bit number in host order, declared as `numgen random mod 2`.
+    Slot,
+    /// A 32-bit number that rests in `meta priority`.
+    Priority,
+}
+
+/// Bytes of a key.
+pub type KeyBytes = SmallVec<[u8; 40]>;
+/// Bytes of a value.
+pub type DataBytes = SmallVec<[u8; 24]>;
+
+/// One element of a set or map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// The set it is in.
+    pub set: Name,
+    /// Its key as the kernel has it: each field padded to four bytes, addresses and ports big-endian, slots and
+    /// priorities in host order.
+    pub key: KeyBytes,
+    /// What the key leads to, in a map.
+    pub value: Option<Value>,
+}
+
+/// What a key leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Bytes of the map's data fields, padded like keys.
+    Data(DataBytes),
+    /// A verdict.
+    Verdict(Verdict),
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on in another chain and does not come back.
+    Goto(Name),
+    /// It goes on in another chain and comes back.
+    Jump(Name),
+    /// It goes back to where the chain was called from.
+    Return,
+    /// It vanishes.
+    Drop,
+    /// It may pass.
+    Accept,
+}
+
+/// A chain with all its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Its name.
+    pub name: Name,
+    /// Where packets enter it, if it is a base chain.
+    pub hook: Option<Hook>,
+    /// Its rules, in order.
+    pub rules: Vec<Rule>,
+    /// A remark shown by `nft list`.
+    pub comment: Option<String>,
+}
+
+/// Where packets enter a base chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// `filter` or `nat`.
+    pub kind: ChainKind,
+    /// Which point of the packet's way.
+    pub point: HookPoint,
+    /// The order among chains at that point.
+    pub priority: i32,
+}
+
+/// What a base chain may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainKind {
+    /// `filter`
+    Filter,
+    /// `nat`
+    Nat,
+}
+
+/// A point of a packet's way through the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookPoint {
+    /// Before routing.
+    Prerouting,
+    /// To this host.
+    Input,
+    /// Through this host.
+    Forward,
+    /// From this host.
+    Output,
+    /// After routing.
+    Postrouting,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What it does, step by step.
+    pub expressions: Vec<Expression>,
+    /// A remark shown by `nft list`.
+    pub comment: Option<String>,
+}

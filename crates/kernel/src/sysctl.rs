@@ -1,0 +1,51 @@
+//! Settings of the kernel under `/proc/sys`.
+
+use std::path::PathBuf;
+use std::{fs, io};
+
+/// A setting that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum SysctlError {
+    /// Reading failed.
+    #[error("reading {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Writing failed.
+    #[error("setting {} to {value}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What it was to become.
+        value: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The value of a setting, named by its path (`net/ipv4/ip_forward`).
+pub fn read(name: &str) -> Result<String, SysctlError> {
+    let path = path(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(text.trim_end().to_owned()),
+        Err(source) => Err(SysctlError::Read { path, source }),
+    }
+}
+
+/// Gives a setting a value. One that it has already is not written: the file may be read-only.
+pub fn ensure(name: &str, value: &str) -> Result<(), SysctlError> {
+    if read(name).is_ok_and(|now| now == value) {
+        return Ok(());
+    }
+    let path = path(name);
+    fs::write(&path, value).map_err(|source| SysctlError::Write { path, value: value.to_owned(), source })
+}
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from("/proc/sys").join(name.trim_start_matches('/'))
+}
