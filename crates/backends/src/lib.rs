@@ -1,0 +1,5 @@
+//! One small compiler per proxy mode: from a plan to kernel objects. Pure: the same plan gives the same objects.
+//!
+//! Sees plans, never Services. Writing the objects is `ferrule-kernel`'s work, deciding what to write the reconciler's.
+
+pub mod nftables;

@@ -1,0 +1,40 @@
+//! nftables mode: a Service is a few map elements.
+//!
+//! One table `kube-proxy` for each family. The number of maps, sets and chains does not depend on the number of Services or
+//! endpoints: chains exist for each *pool size* in use, and what a Service adds is elements.
+//!
+//! ```text
+//!   prerouting / output          services ──► K vmap @services ──► cluster-3   mark unless from a pod ──┐
+//!   (nat, -100)                            └► P vmap @nodeports ─► nodeport-3  mark ────────────────────┤
+//!                                                                 external-3  mark ────────────────────┤
+//!                                                                 external-local-3-2                   │
+//!                                                                   pods, this host ► pool-3           ▼
+//!                                                                   others ► local-pool-2     K . slot map @endpoints
+//!                                                                                                dnat
+//!   postrouting (nat, 100)       masquerading: the marked, and hairpins
+//!   prerouting / output (-110)   firewall-check: source ranges
+//!   input, forward, output (0)   no endpoints → reject, unused ports → reject, unallocated → drop
+//! ```
+//!
+//! K is destination address, protocol and port; P is protocol and port; a slot is a random number below the pool's size.
+
+mod base;
+mod counts;
+mod frontend;
+mod hash;
+mod keys;
+pub mod names;
+mod pool;
+mod pool_chains;
+mod program;
+mod reconciler;
+mod stamp;
+mod sticky_ids;
+mod words;
+
+pub use frontend::{Compiled, Compiler, Pools};
+pub use hash::StateHash;
+pub use program::{Edit, Elements, LAYOUT, Program};
+pub use reconciler::{Reason, Reconciler, SyncError, SyncReport, Way};
+pub use stamp::{Stamp, next_generation};
+pub use sticky_ids::{PoolNumbers, StickyIds};

@@ -1,0 +1,286 @@
+//! Every name this backend gives a kernel object, so that "is it ours?" is one question to one file.
+
+use std::fmt;
+
+use ferrule_kernel::nft::Name;
+use ferrule_plan::PoolScope;
+
+/// The sets and maps that always exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SetName {
+    /// Every cluster IP.
+    ClusterIps,
+    /// Node addresses that accept NodePorts.
+    NodePortIps,
+    /// Endpoints of this node that may reach themselves through a Service.
+    HairpinConnections,
+    /// Service addresses → what becomes of packets to them.
+    Services,
+    /// Node ports → what becomes of packets to them.
+    NodePorts,
+    /// Service address and slot → endpoint.
+    Endpoints,
+    /// The same for endpoints of this node.
+    LocalEndpoints,
+    /// Node port and slot → endpoint.
+    NodePortEndpoints,
+    /// The same for endpoints of this node.
+    NodePortLocalEndpoints,
+    /// External addresses without any endpoint.
+    NoEndpointServices,
+    /// Node ports without any endpoint.
+    NoEndpointNodePorts,
+    /// Load-balancer addresses with source ranges.
+    Firewalled,
+    /// Service address → pool that clients stick to.
+    StickyPools,
+    /// The same for endpoints of this node.
+    StickyLocalPools,
+    /// Node port → pool that clients stick to.
+    StickyNodePortPools,
+    /// The same for endpoints of this node.
+    StickyNodePortLocalPools,
+    /// Pool and slot → endpoint id.
+    StickySlots,
+    /// Endpoint id → endpoint.
+    StickyEndpoints,
+    /// Client and pool → endpoint id; written by packets.
+    Affinity,
+    /// What was programmed last, for the next start.
+    Stamp,
+}
+
+impl SetName {
+    /// All of them, in the order in which they are made.
+    pub const ALL: [Self; 20] = [
+        Self::ClusterIps,
+        Self::NodePortIps,
+        Self::HairpinConnections,
+        Self::Services,
+        Self::NodePorts,
+        Self::Endpoints,
+        Self::LocalEndpoints,
+        Self::NodePortEndpoints,
+        Self::NodePortLocalEndpoints,
+        Self::NoEndpointServices,
+        Self::NoEndpointNodePorts,
+        Self::Firewalled,
+        Self::StickyPools,
+        Self::StickyLocalPools,
+        Self::StickyNodePortPools,
+        Self::StickyNodePortLocalPools,
+        Self::StickySlots,
+        Self::StickyEndpoints,
+        Self::Affinity,
+        Self::Stamp,
+    ];
+
+    /// The name in the kernel.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterIps => "cluster-ips",
+            Self::NodePortIps => "nodeport-ips",
+            Self::HairpinConnections => "hairpin-connections",
+            Self::Services => "services",
+            Self::NodePorts => "nodeports",
+            Self::Endpoints => "endpoints",
+            Self::LocalEndpoints => "local-endpoints",
+            Self::NodePortEndpoints => "nodeport-endpoints",
+            Self::NodePortLocalEndpoints => "nodeport-local-endpoints",
+            Self::NoEndpointServices => "no-endpoint-services",
+            Self::NoEndpointNodePorts => "no-endpoint-nodeports",
+            Self::Firewalled => "firewalled",
+            Self::StickyPools => "sticky-pools",
+            Self::StickyLocalPools => "sticky-local-pools",
+            Self::StickyNodePortPools => "sticky-nodeport-pools",
+            Self::StickyNodePortLocalPools => "sticky-nodeport-local-pools",
+            Self::StickySlots => "sticky-slots",
+            Self::StickyEndpoints => "sticky-endpoints",
+            Self::Affinity => "affinity",
+            Self::Stamp => "ferrule-stamp",
+        }
+    }
+
+    /// The name as the kernel crate wants it.
+    pub fn name(self) -> Name {
+        Name::new(self.as_str())
+    }
+}
+
+/// The set of source ranges of one prefix length.
+pub fn source_ranges(prefix_length: u8) -> Name {
+    Name::new(&format!("source-ranges-{prefix_length}"))
+}
+
+/// The map from a frontend's slots to endpoints.
+pub fn endpoints_map(table: Table, scope: PoolScope) -> SetName {
+    match (table, scope) {
+        (Table::Address, PoolScope::Cluster) => SetName::Endpoints,
+        (Table::Address, PoolScope::Local) => SetName::LocalEndpoints,
+        (Table::NodePort, PoolScope::Cluster) => SetName::NodePortEndpoints,
+        (Table::NodePort, PoolScope::Local) => SetName::NodePortLocalEndpoints,
+    }
+}
+
+/// The map from a frontend to the pool its clients stick to.
+pub fn sticky_pools_map(table: Table, scope: PoolScope) -> SetName {
+    match (table, scope) {
+        (Table::Address, PoolScope::Cluster) => SetName::StickyPools,
+        (Table::Address, PoolScope::Local) => SetName::StickyLocalPools,
+        (Table::NodePort, PoolScope::Cluster) => SetName::StickyNodePortPools,
+        (Table::NodePort, PoolScope::Local) => SetName::StickyNodePortLocalPools,
+    }
+}
+
+/// Which way into a pool a chain is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Entry {
+    /// A cluster IP: masqueraded unless from a local pod, as the node is configured.
+    Cluster,
+    /// An external address: always masqueraded.
+    External,
+    /// A node port: always masqueraded.
+    NodePort,
+}
+
+/// Where the elements of a chain's key are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Service addresses: address, protocol, port.
+    Address,
+    /// Node ports: protocol, port.
+    NodePort,
+}
+
+/// A chain that is made for a pool size, when first needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PoolChain {
+    /// Picks one of so many endpoints.
+    Pick {
+        /// Of which map.
+        table: Table,
+        /// Of which of its pools.
+        scope: PoolScope,
+        /// How many.
+        size: u32,
+    },
+    /// Masquerades as its entry says, then picks.
+    Enter {
+        /// The way in.
+        entry: Entry,
+        /// How many endpoints.
+        size: u32,
+    },
+    /// Policy Local: pods and this host to the cluster pool, others to the local one.
+    Local {
+        /// Of which maps.
+        table: Table,
+        /// Endpoints of the cluster pool.
+        cluster: u32,
+        /// Endpoints of the local pool; none drops.
+        local: u32,
+    },
+    /// Picks one of so many endpoints and remembers it for a time; the pool is in the packet's priority.
+    Stick {
+        /// How many endpoints.
+        size: u32,
+        /// For how long, in seconds.
+        seconds: u32,
+    },
+    /// As [`Self::Enter`], for clients that stick.
+    EnterSticky {
+        /// The way in.
+        entry: Entry,
+        /// How many endpoints.
+        size: u32,
+        /// For how long, in seconds.
+        seconds: u32,
+    },
+    /// As [`Self::Local`], for clients that stick.
+    LocalSticky {
+        /// Of which maps.
+        table: Table,
+        /// Endpoints of the cluster pool.
+        cluster: u32,
+        /// Endpoints of the local pool; none drops.
+        local: u32,
+        /// For how long, in seconds.
+        seconds: u32,
+    },
+}
+
+impl PoolChain {
+    /// The name in the kernel.
+    pub fn name(self) -> Name {
+        Name::new(&self.to_string())
+    }
+}
+
+impl fmt::Display for Table {
+    /// What chains of node ports begin with.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Address => "",
+            Self::NodePort => "nodeport-",
+        })
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cluster => "cluster",
+            Self::External => "external",
+            Self::NodePort => "nodeport",
+        })
+    }
+}
+
+impl fmt::Display for PoolChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outside = |table: &Table| match table {
+            Table::Address => "external",
+            Table::NodePort => "nodeport",
+        };
+        match self {
+            Self::Pick { table, scope: PoolScope::Cluster, size } => write!(f, "{table}pool-{size}"),
+            Self::Pick { table, scope: PoolScope::Local, size } => write!(f, "{table}local-pool-{size}"),
+            Self::Enter { entry, size } => write!(f, "{entry}-{size}"),
+            Self::Local { table, cluster, local } => write!(f, "{}-local-{cluster}-{local}", outside(table)),
+            Self::Stick { size, seconds } => write!(f, "sticky-{size}-{seconds}s"),
+            Self::EnterSticky { entry, size, seconds } => write!(f, "{entry}-sticky-{size}-{seconds}s"),
+            Self::LocalSticky { table, cluster, local, seconds } => {
+                write!(f, "{}-local-sticky-{cluster}-{local}-{seconds}s", outside(table))
+            }
+        }
+    }
+}
+
+/// Whether a chain may be one of a pool size that went out of use; those stay until everything is written anew.
+pub fn may_be_pool_chain(name: &Name) -> bool {
+    let Some(first) = name.as_str().split('-').next() else { return false };
+    let last = name.as_str().rsplit('-').next().unwrap_or_default();
+    let size = last.strip_suffix('s').unwrap_or(last);
+    let of_a_pool = ["pool", "local", "cluster", "external", "nodeport", "sticky"].contains(&first);
+    of_a_pool && !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Chains that always exist, besides the base chains.
+pub mod chains {
+    /// Drops what source ranges do not admit.
+    pub const FIREWALL_CHECK: &str = "firewall-check";
+    /// Who may use a firewalled address.
+    pub const SOURCE_RANGES: &str = "source-ranges";
+    /// Rejects packets to external addresses without endpoints.
+    pub const SERVICE_ENDPOINTS_CHECK: &str = "service-endpoints-check";
+    /// Rejects packets to node ports without endpoints.
+    pub const NODEPORT_ENDPOINTS_CHECK: &str = "nodeport-endpoints-check";
+    /// Rejects unused ports of cluster IPs, drops unallocated ones.
+    pub const CLUSTER_IPS_CHECK: &str = "cluster-ips-check";
+    /// Sends packets to their Service's chain.
+    pub const SERVICES: &str = "services";
+    /// For a cluster IP whose element was being replaced at this moment.
+    pub const CLUSTER_RETRY: &str = "cluster-retry";
+    /// Masquerades marked packets and hairpins.
+    pub const MASQUERADING: &str = "masquerading";
+}

@@ -1,0 +1,430 @@
+//! What one family's table should hold, and how a change of the plan changes it.
+//!
+//! Keeps no elements: for a touched key the old ones are compiled again from the delta. Only what several share (chains per
+//! pool size, prefix lengths, hairpins) is counted, and the numbers clients stick by are kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ferrule_kernel::nft::{Chain, Element, Family, KeyBytes, Name, Set};
+use ferrule_model::{IpFamily, ServiceName};
+use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, NodeTraffic, PlanDelta, Pool, PoolId, Replaced};
+
+use super::base::{self, Site};
+use super::counts::Counts;
+use super::frontend::{Compiled, Compiler, Pools};
+use super::hash::StateHash;
+use super::names::{PoolChain, SetName, source_ranges};
+use super::pool;
+use super::sticky_ids::StickyIds;
+use super::words::Words;
+
+/// The version of the layout; another number makes the next start write everything anew.
+pub const LAYOUT: u32 = 1;
+
+/// What the table should hold.
+#[derive(Clone, Debug)]
+pub struct Program {
+    node: NodeTraffic,
+    words: Words,
+    ids: StickyIds,
+    chains: Counts<PoolChain>,
+    prefix_lengths: Counts<u8>,
+    hairpins: Counts<KeyBytes>,
+    hash: StateHash,
+}
+
+/// What is to be written for a change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Edit {
+    /// Sets that are new.
+    pub sets: Vec<Set>,
+    /// Chains that are new, in an order in which they can be made.
+    pub chains: Vec<Chain>,
+    /// Chains whose rules change.
+    pub refill: Vec<Chain>,
+    /// Elements that go, or make room for one with the same key.
+    pub delete: Vec<Element>,
+    /// Elements that come.
+    pub add: Vec<Element>,
+    /// Elements that only packets of a moment ago may still need; they go with a later commit.
+    pub linger: Vec<Element>,
+}
+
+impl Edit {
+    /// Whether nothing is to be written now.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+            && self.chains.is_empty()
+            && self.refill.is_empty()
+            && self.delete.is_empty()
+            && self.add.is_empty()
+    }
+
+    /// How many objects are written and removed.
+    pub fn objects(&self) -> usize {
+        self.sets.len() + self.chains.len() + self.refill.len() + self.delete.len() + self.add.len()
+    }
+}
+
+/// All elements of a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Elements {
+    /// Those that follow from the node's settings.
+    pub node: Vec<Element>,
+    /// Those of each Service.
+    pub services: BTreeMap<ServiceName, Vec<Element>>,
+}
+
+impl Elements {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Element> {
+        self.node.iter().chain(self.services.values().flatten())
+    }
+
+    /// All of them, given away.
+    pub fn into_all(self) -> impl Iterator<Item = Element> {
+        self.node.into_iter().chain(self.services.into_values().flatten())
+    }
+
+    /// All of them in portions of about so many, what a cluster cannot do without first. A Service is never split.
+    pub fn in_portions(self, size: usize) -> Vec<Vec<Element>> {
+        let mut services: Vec<_> = self.services.into_iter().collect();
+        services.sort_by_key(|(name, _)| importance(name));
+        let mut portions = vec![self.node];
+        for (_, elements) in services {
+            match portions.last_mut() {
+                Some(last) if last.len() < size => last.extend(elements),
+                _ => portions.push(elements),
+            }
+        }
+        portions
+    }
+
+    fn of_service(&mut self, name: &ServiceName) -> &mut Vec<Element> {
+        self.services.entry(name.clone()).or_default()
+    }
+}
+
+/// The API server itself, then name resolution, then the rest.
+fn importance(name: &ServiceName) -> u8 {
+    match (name.namespace(), name.name()) {
+        ("default", "kubernetes") => 0,
+        ("kube-system", name) if name.contains("dns") => 1,
+        _ => 2,
+    }
+}
+
+/// The pools of a plan, or of the plan before a change.
+struct PlanPools<'a>(&'a FamilyPlan);
+
+impl Pools for PlanPools<'_> {
+    fn pool(&self, id: &PoolId) -> Option<&Pool> {
+        self.0.pool(&id.owner, id.scope).map(|pool| &**pool)
+    }
+}
+
+struct PoolsBefore<'a>(&'a FamilyPlan, &'a PlanDelta);
+
+impl Pools for PoolsBefore<'_> {
+    fn pool(&self, id: &PoolId) -> Option<&Pool> {
+        match self.1.pools.get(id) {
+            Some(replaced) => replaced.was.as_deref(),
+            None => self.0.pool(&id.owner, id.scope).map(|pool| &**pool),
+        }
+    }
+}
+
+impl Program {
+    /// The program of a whole plan, with the elements it consists of. Numbers that a former run gave are kept.
+    pub fn of(plan: &FamilyPlan, ids: StickyIds) -> (Self, Elements) {
+        let mut program = Self {
+            node: plan.node.clone(),
+            words: Words { family: family_of(plan.node.family) },
+            ids,
+            chains: Counts::default(),
+            prefix_lengths: Counts::default(),
+            hairpins: Counts::default(),
+            hash: StateHash::default(),
+        };
+        let mut elements = Elements { node: base::elements(&plan.node), services: BTreeMap::new() };
+        for (id, pool) in plan.pools() {
+            program.number(&id, Some(pool));
+            let of_pool = program.pool_elements(&id, pool);
+            let hairpins = program.want_hairpins(&id, pool);
+            elements.of_service(&id.owner.service).extend(of_pool.into_iter().chain(hairpins));
+        }
+        for (key, frontend) in plan.frontends() {
+            let compiled = program.compile(&PlanPools(plan), key, frontend);
+            program.want(&compiled);
+            elements.of_service(&frontend.owner.service).extend(compiled.elements);
+        }
+        program.hash.add_text(&program.skeleton_text());
+        for element in elements.iter() {
+            program.hash.add(element);
+        }
+        (program, elements)
+    }
+
+    /// What a change of the plan changes. The node's own settings must be the same: see [`Self::is_for`].
+    pub fn change(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Edit {
+        let mut diff = Diff::default();
+        let was = self.compiled_frontends(&PoolsBefore(plan, delta), delta, |replaced| replaced.was.as_ref());
+        for (id, replaced) in &delta.pools {
+            if let Some(was) = &replaced.was {
+                diff.was.extend(self.pool_elements(id, was));
+                diff.delete.extend(self.let_go_of_hairpins(id, was));
+            }
+        }
+        for (id, replaced) in &delta.pools {
+            self.number(id, replaced.now.as_ref());
+            if let Some(now) = &replaced.now {
+                diff.now.extend(self.pool_elements(id, now));
+                diff.add.extend(self.want_hairpins(id, now));
+            }
+        }
+        let now = self.compiled_frontends(&PlanPools(plan), delta, |replaced| replaced.now.as_ref());
+        let before: BTreeSet<PoolChain> = self.chains.wanted().copied().collect();
+        let lengths_before: BTreeSet<u8> = self.prefix_lengths.wanted().copied().collect();
+        for compiled in now.values() {
+            self.want(compiled);
+        }
+        for compiled in was.values() {
+            self.let_go(compiled);
+        }
+        diff.changed_ways = changed_ways(&was, &now);
+        diff.was.extend(was.into_values().flat_map(|compiled| compiled.elements));
+        diff.now.extend(now.into_values().flat_map(|compiled| compiled.elements));
+        let mut edit = diff.settle();
+        self.hash_edit(&edit);
+        self.new_chains(&before, &mut edit);
+        self.new_prefix_lengths(&lengths_before, &mut edit);
+        edit
+    }
+
+    /// Whether a plan's node settings are those of this program; if not, everything is to be written again.
+    pub fn is_for(&self, plan: &FamilyPlan) -> bool {
+        self.node == plan.node
+    }
+
+    /// Tells this state from another.
+    pub fn hash(&self) -> StateHash {
+        self.hash
+    }
+
+    /// The numbers clients stick by.
+    pub fn ids(&self) -> &StickyIds {
+        &self.ids
+    }
+
+    /// All sets, in the order in which they can be made.
+    pub fn sets(&self) -> Vec<Set> {
+        let ranges =
+            self.prefix_lengths.wanted().map(|length| base::source_ranges_set(*length, self.words.family));
+        base::sets(self.words.family).into_iter().chain(ranges).collect()
+    }
+
+    /// All chains, in the order in which they can be made.
+    pub fn chains(&self) -> Vec<Chain> {
+        let lengths = self.prefix_lengths.wanted().copied().collect();
+        let pools = in_order(self.chains.wanted().copied());
+        let pools = pools.into_iter().map(|chain| chain.chain(self.site()));
+        let fixed = base::fixed_chains(&self.node, self.words, &lengths);
+        pools.chain(fixed).chain(base::base_chains()).collect()
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site { node: &self.node, words: self.words }
+    }
+
+    fn compile(&self, pools: &dyn Pools, key: &FrontendKey, frontend: &Frontend) -> Compiled {
+        Compiler { pools, ids: &self.ids }.frontend(key, frontend)
+    }
+
+    fn compiled_frontends<'d>(
+        &self,
+        pools: &dyn Pools,
+        delta: &'d PlanDelta,
+        side: impl Fn(&'d Replaced<Arc<Frontend>>) -> Option<&'d Arc<Frontend>>,
+    ) -> BTreeMap<FrontendKey, Compiled> {
+        let frontends = delta.frontends.iter().filter_map(|(key, replaced)| Some((key, side(replaced)?)));
+        frontends.map(|(key, frontend)| (*key, self.compile(pools, key, frontend))).collect()
+    }
+
+    /// Gives a pool whose clients stick its numbers, or takes them back.
+    fn number(&mut self, id: &PoolId, pool: Option<&Arc<Pool>>) {
+        match pool.filter(|pool| pool.affinity_seconds.is_some()) {
+            // A pool that cannot be numbered is served without affinity.
+            Some(pool) => drop(self.ids.assign(id, pool)),
+            None => self.ids.release(id),
+        }
+    }
+
+    fn pool_elements(&self, id: &PoolId, pool: &Pool) -> Vec<Element> {
+        pool::sticky(id, pool, &self.ids)
+    }
+
+    /// The hairpins of a pool that nobody wanted before.
+    fn want_hairpins(&mut self, id: &PoolId, pool: &Pool) -> Vec<Element> {
+        let all = pool::hairpins(id, pool);
+        all.into_iter().filter(|element| self.hairpins.want(element.key.clone())).collect()
+    }
+
+    /// The hairpins of a pool that nobody else wants.
+    fn let_go_of_hairpins(&mut self, id: &PoolId, pool: &Pool) -> Vec<Element> {
+        let all = pool::hairpins(id, pool);
+        all.into_iter().filter(|element| self.hairpins.let_go(&element.key)).collect()
+    }
+
+    fn want(&mut self, compiled: &Compiled) {
+        for chain in with_targets(compiled.chain) {
+            if self.chains.want(chain) {
+                self.hash.add_text(&chain.to_string());
+            }
+        }
+        for length in &compiled.prefix_lengths {
+            if self.prefix_lengths.want(*length) {
+                self.hash.add_text(source_ranges(*length).as_str());
+            }
+        }
+    }
+
+    fn let_go(&mut self, compiled: &Compiled) {
+        for chain in with_targets(compiled.chain) {
+            if self.chains.let_go(&chain) {
+                self.hash.remove_text(&chain.to_string());
+            }
+        }
+        for length in &compiled.prefix_lengths {
+            if self.prefix_lengths.let_go(length) {
+                self.hash.remove_text(source_ranges(*length).as_str());
+            }
+        }
+    }
+
+    fn new_chains(&self, before: &BTreeSet<PoolChain>, edit: &mut Edit) {
+        let new = in_order(self.chains.wanted().copied().filter(|chain| !before.contains(chain)));
+        edit.chains.extend(new.into_iter().map(|chain| chain.chain(self.site())));
+    }
+
+    fn new_prefix_lengths(&self, before: &BTreeSet<u8>, edit: &mut Edit) {
+        let now: BTreeSet<u8> = self.prefix_lengths.wanted().copied().collect();
+        if now != *before {
+            let new = now.difference(before);
+            edit.sets.extend(new.map(|length| base::source_ranges_set(*length, self.words.family)));
+            edit.refill.push(base::source_ranges_chain(self.words, &now));
+        }
+    }
+
+    fn hash_edit(&mut self, edit: &Edit) {
+        for element in &edit.add {
+            self.hash.add(element);
+        }
+        for element in edit.delete.iter().chain(&edit.linger) {
+            self.hash.remove(element);
+        }
+    }
+
+    /// Everything of the skeleton that does not come and go with Services, as text.
+    fn skeleton_text(&self) -> String {
+        let none = BTreeSet::new();
+        let sets = base::sets(self.words.family);
+        let fixed = base::fixed_chains(&self.node, self.words, &none);
+        let pods = self.site().mark_unless_from_pods();
+        format!("{LAYOUT} {sets:?} {fixed:?} {:?} {pods:?}", base::base_chains())
+    }
+}
+
+/// The elements of a change before and after it.
+#[derive(Default)]
+struct Diff {
+    was: Vec<Element>,
+    now: Vec<Element>,
+    /// Elements that are certain to go or come, having been counted.
+    delete: Vec<Element>,
+    add: Vec<Element>,
+    /// Whether some frontend leads another kind of way than before, not just to another size.
+    changed_ways: bool,
+}
+
+impl Diff {
+    /// Elements that are the same before and after drop out; of the rest, one with a new value replaces the old one.
+    fn settle(self) -> Edit {
+        let mut was: BTreeMap<(Name, KeyBytes), Element> = BTreeMap::new();
+        was.extend(self.was.into_iter().map(|element| (key_of(&element), element)));
+        let mut edit = Edit::default();
+        for element in self.now {
+            match was.remove(&key_of(&element)) {
+                Some(same) if same == element => {}
+                old => {
+                    edit.delete.extend(old);
+                    edit.add.push(element);
+                }
+            }
+        }
+        let (linger, delete): (Vec<_>, Vec<_>) =
+            was.into_values().partition(|element| self.changed_ways && may_linger(&element.set));
+        edit.linger = linger;
+        edit.delete.extend(delete);
+        cancel_out(self.delete, self.add, &mut edit);
+        edit
+    }
+}
+
+/// A hairpin that one pool lets go of and another wants in the same change stays.
+fn cancel_out(delete: Vec<Element>, add: Vec<Element>, edit: &mut Edit) {
+    let kept: BTreeSet<KeyBytes> = {
+        let added: BTreeSet<&KeyBytes> = add.iter().map(|element| &element.key).collect();
+        delete.iter().map(|element| &element.key).filter(|key| added.contains(key)).cloned().collect()
+    };
+    edit.delete.extend(delete.into_iter().filter(|element| !kept.contains(&element.key)));
+    edit.add.extend(add.into_iter().filter(|element| !kept.contains(&element.key)));
+}
+
+/// Maps that are looked up after a verdict was followed: a packet on its way may still look here.
+fn may_linger(set: &Name) -> bool {
+    let followed = [
+        SetName::Endpoints,
+        SetName::LocalEndpoints,
+        SetName::NodePortEndpoints,
+        SetName::NodePortLocalEndpoints,
+        SetName::StickyPools,
+        SetName::StickyLocalPools,
+        SetName::StickyNodePortPools,
+        SetName::StickyNodePortLocalPools,
+        SetName::StickySlots,
+        SetName::StickyEndpoints,
+    ];
+    followed.iter().any(|name| name.as_str() == set.as_str())
+}
+
+fn key_of(element: &Element) -> (Name, KeyBytes) {
+    (element.set.clone(), element.key.clone())
+}
+
+/// Whether some frontend that stays leads another kind of way.
+fn changed_ways(was: &BTreeMap<FrontendKey, Compiled>, now: &BTreeMap<FrontendKey, Compiled>) -> bool {
+    was.iter().any(|(key, was)| {
+        let now = now.get(key).and_then(|now| now.chain);
+        matches!((was.chain, now), (Some(was), Some(now)) if std::mem::discriminant(&was) != std::mem::discriminant(&now))
+    })
+}
+
+/// A chain and those it sends packets to.
+fn with_targets(chain: Option<PoolChain>) -> impl Iterator<Item = PoolChain> {
+    chain.into_iter().flat_map(|chain| chain.targets().into_iter().chain([chain]))
+}
+
+/// Chains that are sent packets to come first.
+fn in_order(chains: impl Iterator<Item = PoolChain>) -> Vec<PoolChain> {
+    let mut chains: Vec<PoolChain> = chains.collect();
+    chains.sort_by_key(|chain| (!chain.targets().is_empty(), *chain));
+    chains
+}
+
+fn family_of(family: IpFamily) -> Family {
+    match family {
+        IpFamily::V4 => Family::Ip,
+        IpFamily::V6 => Family::Ip6,
+    }
+}

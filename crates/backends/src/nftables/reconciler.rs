@@ -1,0 +1,331 @@
+//! Moves one family's table to a plan: a change costs the change, a start adopts what is there.
+//!
+//! Every commit leaves a [`Stamp`]. A start that finds its own stamp, with the hash of the wanted state and the present generation,
+//! reads and writes nothing. One that finds another generation verifies, and anything else is written anew in one transaction, so
+//! that packets see the old rules or the new ones. After a failed commit nothing is assumed.
+
+mod observed;
+
+use std::collections::BTreeMap;
+
+use ferrule_kernel::kernel::NftTables;
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::{CommitError, Element, KeyBytes, Name, Transaction};
+use ferrule_plan::{FamilyPlan, PlanDelta};
+
+use self::observed::Observed;
+use super::names::SetName;
+use super::program::{Edit, Elements, Program};
+use super::stamp::Stamp;
+use super::sticky_ids::StickyIds;
+
+/// How often a commit is tried again because another program committed to its own table in between.
+const MOST_TRIES: usize = 20;
+/// About how many elements a portion of a first sync has.
+const PORTION: usize = 20_000;
+
+/// Keeps one family's table as the plan wants it.
+pub struct Reconciler<K> {
+    kernel: K,
+    state: State,
+}
+
+/// What we know of the table.
+enum State {
+    /// Nothing: never looked, or a commit failed.
+    Unknown,
+    /// It holds this program.
+    Applied(Box<Applied>),
+}
+
+struct Applied {
+    program: Program,
+    /// The stamp in the table.
+    stamp: Stamp,
+    /// Elements that are to go with the next commit.
+    lingering: BTreeMap<(Name, KeyBytes), Element>,
+}
+
+/// Why a sync is asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Reason<'a> {
+    /// The plan changed so.
+    PlanChanged(&'a PlanDelta),
+    /// It is time to look, or there is reason to: start, drift, a failure before.
+    Look,
+}
+
+/// What a sync did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncReport {
+    /// Objects written.
+    pub written: usize,
+    /// Objects removed by name or key.
+    pub removed: usize,
+    /// Transactions.
+    pub commits: usize,
+    /// How it came about.
+    pub way: Way,
+    /// Elements that are to go in a while: see [`Reconciler::finish`].
+    pub lingering: usize,
+}
+
+/// How a sync came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// What was there is what was wanted.
+    #[default]
+    Adopted,
+    /// The difference was written.
+    Changed,
+    /// Everything was written anew, in place.
+    Rewritten,
+    /// The table was made, or replaced another program's.
+    Made,
+}
+
+/// A sync that failed. Nothing is assumed of the table afterwards.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    /// The table could not be read.
+    #[error("reading the nftables rules")]
+    Read(#[from] NetlinkError),
+    /// The table could not be written.
+    #[error("writing the nftables rules")]
+    Commit(#[from] CommitError),
+}
+
+impl<K: NftTables> Reconciler<K> {
+    /// Knows nothing yet.
+    pub fn new(kernel: K) -> Self {
+        Self { kernel, state: State::Unknown }
+    }
+
+    /// The kernel this one talks to.
+    pub fn kernel(&mut self) -> &mut K {
+        &mut self.kernel
+    }
+
+    /// Makes the table what the plan wants.
+    pub fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError> {
+        // Until the end is reached, nothing is known: a failure on the way must leave it at that.
+        let state = std::mem::replace(&mut self.state, State::Unknown);
+        let (applied, report) = match (state, reason) {
+            (State::Applied(applied), Reason::PlanChanged(delta)) if applied.program.is_for(plan) => {
+                self.change(*applied, plan, delta)?
+            }
+            (State::Applied(applied), Reason::PlanChanged(_)) => {
+                let (program, elements) = Program::of(plan, applied.program.ids().clone());
+                self.rewrite(program, elements)?
+            }
+            (State::Applied(applied), Reason::Look)
+                if applied.lingering.is_empty() && self.kernel.generation()? == applied.stamp.generation =>
+            {
+                (*applied, SyncReport::default())
+            }
+            (_, Reason::Look) | (State::Unknown, _) => self.look(plan)?,
+        };
+        let lingering = applied.lingering.len();
+        self.state = State::Applied(Box::new(applied));
+        Ok(SyncReport { lingering, ..report })
+    }
+
+    /// Takes away what lingered, some milliseconds after the sync that said so.
+    pub fn finish(&mut self) -> Result<SyncReport, SyncError> {
+        match std::mem::replace(&mut self.state, State::Unknown) {
+            State::Applied(applied) if !applied.lingering.is_empty() => {
+                let (applied, report) = self.write(*applied, Edit::default())?;
+                self.state = State::Applied(Box::new(applied));
+                Ok(report)
+            }
+            state => {
+                self.state = state;
+                Ok(SyncReport::default())
+            }
+        }
+    }
+
+    /// Removes the table and all in it.
+    pub fn remove_everything(&mut self) -> Result<(), SyncError> {
+        self.state = State::Unknown;
+        if self.kernel.table()?.is_some() {
+            let mut transaction = Transaction::new();
+            transaction.delete_table();
+            self.kernel.commit(&transaction)?;
+        }
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        mut applied: Applied,
+        plan: &FamilyPlan,
+        delta: &PlanDelta,
+    ) -> Result<(Applied, SyncReport), SyncError> {
+        let edit = applied.program.change(plan, delta);
+        if edit.is_empty() && edit.linger.is_empty() && applied.lingering.is_empty() {
+            return Ok((applied, SyncReport::default()));
+        }
+        self.write(applied, edit)
+    }
+
+    /// Writes an edit, and takes away what lingered from the one before.
+    fn write(&mut self, mut applied: Applied, edit: Edit) -> Result<(Applied, SyncReport), SyncError> {
+        let old = std::mem::take(&mut applied.lingering);
+        let replaced =
+            edit.add.iter().filter_map(|element| old.get(&(element.set.clone(), element.key.clone())));
+        let gone: Vec<Element> = old.values().cloned().collect();
+        debug_assert!(replaced.count() <= gone.len());
+        let mut transaction = Transaction::new();
+        for set in edit.sets {
+            transaction.add_set(set);
+        }
+        for chain in edit.chains {
+            // One of the same name may be left from a pool size that went out of use.
+            transaction.refill_chain(chain);
+        }
+        for chain in edit.refill {
+            transaction.refill_chain(chain);
+        }
+        transaction.delete_elements(old.values().chain(&edit.delete));
+        transaction.add_elements(edit.add);
+        let linger =
+            edit.linger.into_iter().map(|element| ((element.set.clone(), element.key.clone()), element));
+        applied.lingering.extend(linger);
+        let (stamp, report) = self.commit(&transaction, &applied.program, Some(applied.stamp))?;
+        applied.stamp = stamp;
+        Ok((applied, SyncReport { way: Way::Changed, ..report }))
+    }
+
+    /// Finds out what is there, and adopts it or writes everything.
+    fn look(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
+        let generation = self.kernel.generation()?;
+        let stamp = match Observed::table(&mut self.kernel)? {
+            Observed::Nothing => return self.make(plan),
+            Observed::Foreign => return self.replace(plan),
+            Observed::Ours(stamp) => stamp,
+        };
+        let ids = observed::sticky_ids(&mut self.kernel, plan)?;
+        let (program, elements) = Program::of(plan, ids);
+        let is_wanted = stamp.hash == program.hash().as_number();
+        let is_untouched = is_wanted && stamp.generation == generation;
+        if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {
+            let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+            return Ok((applied, SyncReport::default()));
+        }
+        if observed::has_our_sets(&mut self.kernel, &program)? {
+            self.rewrite(program, elements)
+        } else {
+            self.replace(plan)
+        }
+    }
+
+    /// Writes everything anew in one transaction, all but what clients stick to.
+    fn rewrite(&mut self, program: Program, elements: Elements) -> Result<(Applied, SyncReport), SyncError> {
+        let mut transaction = Transaction::new();
+        let wanted_sets = program.sets();
+        let chains = program.chains();
+        let foreign_chains = observed::other_chains(&mut self.kernel, &chains)?;
+        let foreign_sets = observed::other_sets(&mut self.kernel, &wanted_sets)?;
+        for set in wanted_sets {
+            let name = set.name.clone();
+            transaction.add_set(set);
+            if name != SetName::Affinity.name() {
+                transaction.flush_set(name);
+            }
+        }
+        for chain in chains {
+            transaction.refill_chain(chain);
+        }
+        for chain in foreign_chains {
+            transaction.delete_chain(chain);
+        }
+        for set in foreign_sets {
+            transaction.delete_set(set);
+        }
+        transaction.add_elements(elements.into_all());
+        let (stamp, report) = self.commit(&transaction, &program, None)?;
+        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+        Ok((applied, SyncReport { way: Way::Rewritten, ..report }))
+    }
+
+    /// Puts our table in the place of one that is not laid out as ours, in one transaction.
+    fn replace(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
+        let (program, elements) = Program::of(plan, StickyIds::default());
+        let mut transaction = Transaction::new();
+        transaction.delete_table_if_there();
+        skeleton(&mut transaction, &program);
+        transaction.add_elements(elements.into_all());
+        let (stamp, report) = self.commit(&transaction, &program, None)?;
+        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+        Ok((applied, SyncReport { way: Way::Made, ..report }))
+    }
+
+    /// Makes the table where there is none: in portions, what a cluster cannot do without first. The stamp comes with the last, so
+    /// that a start that finds half of it writes everything.
+    fn make(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
+        let (program, elements) = Program::of(plan, StickyIds::default());
+        let mut portions = elements.in_portions(PORTION);
+        let last = portions.pop().unwrap_or_default();
+        let mut report = SyncReport::default();
+        let mut transaction = Transaction::new();
+        skeleton(&mut transaction, &program);
+        for portion in portions {
+            transaction.add_elements(portion);
+            let committed = self.kernel.commit(&transaction)?;
+            report.add(committed.written, committed.removed);
+            transaction = Transaction::new();
+        }
+        transaction.add_elements(last);
+        let (stamp, with_stamp) = self.commit(&transaction, &program, None)?;
+        report.add(with_stamp.written, with_stamp.removed);
+        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+        Ok((applied, SyncReport { way: Way::Made, ..report }))
+    }
+
+    /// Commits with a stamp that names the generation the commit becomes. If another program was faster, tries again.
+    fn commit(
+        &mut self,
+        transaction: &Transaction,
+        program: &Program,
+        old: Option<Stamp>,
+    ) -> Result<(Stamp, SyncReport), SyncError> {
+        let mut tries = 0;
+        loop {
+            let generation = self.kernel.generation()?;
+            let stamp = Stamp::after(generation, program.hash());
+            let mut stamped = transaction.clone();
+            stamped.expect_generation(generation);
+            stamped.delete_elements(old.map(Stamp::element).iter());
+            stamped.add_element(stamp.element());
+            match self.kernel.commit(&stamped) {
+                Ok(committed) => {
+                    let mut report = SyncReport::default();
+                    report.add(committed.written, committed.removed);
+                    return Ok((stamp, report));
+                }
+                Err(CommitError::GenerationChanged { .. }) if tries < MOST_TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl SyncReport {
+    fn add(&mut self, written: usize, removed: usize) {
+        self.written += written;
+        self.removed += removed;
+        self.commits += 1;
+    }
+}
+
+/// The table, its sets and its chains.
+fn skeleton(transaction: &mut Transaction, program: &Program) {
+    transaction.add_table();
+    for set in program.sets() {
+        transaction.add_set(set);
+    }
+    for chain in program.chains() {
+        transaction.add_chain(chain);
+    }
+}

@@ -1,0 +1,183 @@
+//! What is in the table at a start, as far as it must be read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ferrule_kernel::kernel::NftTables;
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::{Chain, Element, KeyBytes, Name, Set, Value};
+use ferrule_plan::{FamilyPlan, FrontendKey, PoolId, PoolScope};
+
+use crate::nftables::keys;
+use crate::nftables::names::{SetName, Table, may_be_pool_chain, sticky_pools_map};
+use crate::nftables::program::{Elements, LAYOUT, Program};
+use crate::nftables::stamp::Stamp;
+use crate::nftables::sticky_ids::{StickyIds, parts_of};
+
+/// What a table of our name says about itself.
+pub(super) enum Observed {
+    /// There is none.
+    Nothing,
+    /// It is not laid out as ours.
+    Foreign,
+    /// It is ours.
+    Ours(Stamp),
+}
+
+impl Observed {
+    /// Looks.
+    pub(super) fn table(kernel: &mut impl NftTables) -> Result<Self, NetlinkError> {
+        if kernel.table()?.is_none() {
+            return Ok(Self::Nothing);
+        }
+        let stamps = kernel.elements(&SetName::Stamp.name())?.unwrap_or_default().elements;
+        let stamp = stamps.iter().find_map(Stamp::read).filter(|stamp| stamp.layout == LAYOUT);
+        Ok(stamp.map_or(Self::Foreign, Self::Ours))
+    }
+}
+
+/// The numbers that clients stick by, for the pools and endpoints that are still there.
+pub(super) fn sticky_ids(kernel: &mut impl NftTables, plan: &FamilyPlan) -> Result<StickyIds, NetlinkError> {
+    let mut ids = StickyIds::default();
+    let numbers = pool_numbers(kernel)?;
+    let mut pools: BTreeMap<u32, PoolId> = BTreeMap::new();
+    for (key, frontend) in plan.frontends() {
+        for (scope, number) in numbers_of(key, &numbers) {
+            let id = PoolId { owner: frontend.owner.clone(), scope };
+            let sticks = plan.pool(&id.owner, scope).is_some_and(|pool| pool.affinity_seconds.is_some());
+            if sticks {
+                ids.adopt_pool(&id, number);
+                pools.entry(number).or_insert(id);
+            }
+        }
+    }
+    for Numbered { number, serial, endpoint } in endpoint_numbers(kernel)? {
+        if let Some(id) = pools.get(&number) {
+            ids.adopt_serial(id, endpoint, serial);
+        }
+    }
+    Ok(ids)
+}
+
+/// Pool numbers by map and key.
+type PoolNumbers = BTreeMap<(Name, KeyBytes), u32>;
+
+fn pool_numbers(kernel: &mut impl NftTables) -> Result<PoolNumbers, NetlinkError> {
+    let mut numbers = BTreeMap::new();
+    for table in [Table::Address, Table::NodePort] {
+        for scope in [PoolScope::Cluster, PoolScope::Local] {
+            let map = sticky_pools_map(table, scope).name();
+            for element in kernel.elements(&map)?.unwrap_or_default().elements {
+                if let Some((number, _)) = number_in(&element).and_then(parts_of) {
+                    numbers.insert((map.clone(), element.key), number);
+                }
+            }
+        }
+    }
+    Ok(numbers)
+}
+
+/// The numbers a frontend's pools had.
+///
+/// A frontend with one pool has it in the first map whichever it is, so both scopes are tried for it.
+fn numbers_of(key: &FrontendKey, numbers: &PoolNumbers) -> Vec<(PoolScope, u32)> {
+    let (table, key) = match *key {
+        FrontendKey::Address(ip, protocol, port) => (Table::Address, keys::service(ip, protocol, port)),
+        FrontendKey::NodePort(protocol, port) => (Table::NodePort, keys::node_port(protocol, port)),
+        FrontendKey::OtherPorts(_) | FrontendKey::LoopbackNodePort(..) => return Vec::new(),
+    };
+    let number = |scope| numbers.get(&(sticky_pools_map(table, scope).name(), key.clone())).copied();
+    let (first, second) = (number(PoolScope::Cluster), number(PoolScope::Local));
+    let cluster = first.map(|number| (PoolScope::Cluster, number));
+    let local = second.or(first.filter(|_| second.is_none())).map(|number| (PoolScope::Local, number));
+    cluster.into_iter().chain(local).collect()
+}
+
+/// An endpoint that clients stick to.
+struct Numbered {
+    number: u32,
+    serial: u32,
+    endpoint: (IpAddr, u16),
+}
+
+fn endpoint_numbers(kernel: &mut impl NftTables) -> Result<Vec<Numbered>, NetlinkError> {
+    let seen = kernel.elements(&SetName::StickyEndpoints.name())?.unwrap_or_default().elements;
+    let read = |element: &Element| {
+        let id = element.key.get(4..8)?.try_into().ok().map(u32::from_ne_bytes)?;
+        let (number, serial) = parts_of(id)?;
+        Some(Numbered { number, serial, endpoint: endpoint_in(element)? })
+    };
+    Ok(seen.iter().filter_map(read).collect())
+}
+
+fn number_in(element: &Element) -> Option<u32> {
+    let Some(Value::Data(data)) = &element.value else { return None };
+    data.as_slice().try_into().ok().map(u32::from_ne_bytes)
+}
+
+fn endpoint_in(element: &Element) -> Option<(IpAddr, u16)> {
+    let Some(Value::Data(data)) = &element.value else { return None };
+    let (address, port) = data.split_at_checked(data.len().checked_sub(4)?)?;
+    let ip = match address.len() {
+        4 => IpAddr::from(<[u8; 4]>::try_from(address).ok()?),
+        16 => IpAddr::from(<[u8; 16]>::try_from(address).ok()?),
+        _ => return None,
+    };
+    Some((ip, u16::from_be_bytes([*port.first()?, *port.get(1)?])))
+}
+
+/// Whether the table holds a program to the letter. What clients stick to, and the stamp, are not looked at.
+pub(super) fn holds(
+    kernel: &mut impl NftTables,
+    program: &Program,
+    elements: &Elements,
+) -> Result<bool, NetlinkError> {
+    if !has_our_sets(kernel, program)? || !has_our_chains(kernel, program)? {
+        return Ok(false);
+    }
+    let mut wanted: BTreeMap<&Name, BTreeMap<&KeyBytes, &Option<Value>>> = BTreeMap::new();
+    for element in elements.iter() {
+        wanted.entry(&element.set).or_default().insert(&element.key, &element.value);
+    }
+    let unread = [SetName::Affinity.name(), SetName::Stamp.name()];
+    for set in program.sets().iter().filter(|set| !unread.contains(&set.name)) {
+        let seen = kernel.elements(&set.name)?.unwrap_or_default();
+        let have: BTreeMap<&KeyBytes, &Option<Value>> =
+            seen.elements.iter().map(|element| (&element.key, &element.value)).collect();
+        if !seen.foreign.is_empty() || have != wanted.remove(&set.name).unwrap_or_default() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether every set that is there under a name of ours is the set we would make.
+pub(super) fn has_our_sets(kernel: &mut impl NftTables, program: &Program) -> Result<bool, NetlinkError> {
+    let wanted: BTreeMap<Name, Set> = program.sets().into_iter().map(|set| (set.name.clone(), set)).collect();
+    let seen = kernel.sets()?;
+    Ok(seen.iter().all(|seen| wanted.get(&seen.name).is_none_or(|set| seen.object.as_ref() == Some(set))))
+}
+
+fn has_our_chains(kernel: &mut impl NftTables, program: &Program) -> Result<bool, NetlinkError> {
+    let seen: BTreeMap<Name, Option<Chain>> =
+        kernel.chains()?.into_iter().map(|seen| (seen.name, seen.object)).collect();
+    let wanted = program.chains();
+    let is_there = |chain: &Chain| seen.get(&chain.name).and_then(Option::as_ref) == Some(chain);
+    let names: BTreeSet<&Name> = wanted.iter().map(|chain| &chain.name).collect();
+    let is_explained = |name: &Name| names.contains(name) || may_be_pool_chain(name);
+    Ok(wanted.iter().all(is_there) && seen.keys().all(is_explained))
+}
+
+/// Chains that are there and not wanted.
+pub(super) fn other_chains(kernel: &mut impl NftTables, wanted: &[Chain]) -> Result<Vec<Name>, NetlinkError> {
+    let wanted: BTreeSet<&Name> = wanted.iter().map(|chain| &chain.name).collect();
+    let seen = kernel.chains()?.into_iter().map(|seen| seen.name);
+    Ok(seen.filter(|name| !wanted.contains(name)).collect())
+}
+
+/// Sets that are there and not wanted.
+pub(super) fn other_sets(kernel: &mut impl NftTables, wanted: &[Set]) -> Result<Vec<Name>, NetlinkError> {
+    let wanted: BTreeSet<&Name> = wanted.iter().map(|set| &set.name).collect();
+    let seen = kernel.sets()?.into_iter().map(|seen| seen.name);
+    Ok(seen.filter(|name| !wanted.contains(name)).collect())
+}
