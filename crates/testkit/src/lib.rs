@@ -3,11 +3,13 @@
 //! A [`Story`] is a text file: a cluster in a few words, the plan that follows, packets and what becomes of them,
 //! changes and what they change. The words of its cluster are turned into the same API objects a real API server sends,
 //! so every story runs through the converters, the model and the planner. The [`World`] does that and can be used alone.
-//! `stories/README.md` describes the format. For properties that must hold for any cluster there is [`random`].
+//! `stories/README.md` describes the format. For properties that must hold for any cluster there is [`random`],
+//! for real packets between real hosts there is [`netns`].
 
+pub mod netns;
 pub mod random;
 mod story;
 mod world;
 
-pub use story::{Finding, Story, StoryError, stories_in};
+pub use story::{Finding, PacketRow, Scene, Story, StoryError, stories_in};
 pub use world::{Step, World, WorldError};

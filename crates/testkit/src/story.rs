@@ -6,6 +6,7 @@
 mod flows;
 mod packets;
 mod run;
+mod scenes;
 mod sections;
 mod tables;
 
@@ -15,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use run::Finding;
+pub use scenes::{PacketRow, Scene};
 
 use sections::Section;
 
@@ -70,6 +72,11 @@ impl Story {
         let sections = self.sections.iter().zip(&run.derived);
         let bodies = sections.map(|(section, derived)| section.text_with(derived.as_deref()));
         Ok(std::iter::once(self.preamble.clone()).chain(bodies).collect())
+    }
+
+    /// The worlds the story asks packets of, each with its packets, for tests that send them.
+    pub fn scenes(&self) -> Result<Vec<Scene>, StoryError> {
+        run::Run::over(self).map(|run| run.scenes)
     }
 
     /// How many packets and flows the story asks about.

@@ -5,6 +5,7 @@ use std::fmt;
 use ferrule_model::IpFamily;
 use ferrule_plan::{PlanDelta, StaleFlows, show, show_delta, show_node};
 
+use super::scenes::{self, Scene};
 use super::sections::{Derived, Kind, Section};
 use super::{Story, StoryError, flows, packets, tables};
 use crate::world::{Step, World, WorldError};
@@ -53,6 +54,8 @@ pub(super) struct Run {
     unsettled: bool,
     /// For each section, what it would be if it is derived.
     pub derived: Vec<Option<String>>,
+    /// For each section of packets, the world it is about.
+    pub scenes: Vec<Scene>,
     pub findings: Vec<Finding>,
 }
 
@@ -63,6 +66,7 @@ impl Run {
             step: Step::default(),
             unsettled: true,
             derived: Vec::new(),
+            scenes: Vec::new(),
             findings: Vec::new(),
         };
         for section in &story.sections {
@@ -175,16 +179,14 @@ impl Run {
 
     fn packets(&mut self, section: &Section) -> Result<(), StoryError> {
         self.settle(section.line);
-        for row in tables::rows(section) {
-            let [from, to, told] = row.cells[..] else {
-                return Err(StoryError { line: row.line, problem: "a packet is FROM  TO  OUTCOME".into() });
-            };
-            let asked = packets::packets(from, to);
-            for packet in asked.map_err(|problem| StoryError { line: row.line, problem })? {
-                let found = self.world.outcome(&packet).to_string();
-                self.hold(row.line, packets::canonical(told), packets::canonical(&found));
+        let rows = scenes::packet_rows(section)?;
+        for row in &rows {
+            for packet in &row.packets {
+                let found = self.world.outcome(packet).to_string();
+                self.hold(row.line, row.told.clone(), packets::canonical(&found));
             }
         }
+        self.scenes.push(Scene { world: self.world.clone(), rows });
         Ok(())
     }
 

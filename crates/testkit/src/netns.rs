@@ -1,0 +1,205 @@
+//! A small world of real hosts on one machine: a node, its pods, and everybody beyond its uplink, each in a network
+//! namespace, with servers that tell who asks and probes that tell what became of a packet.
+//!
+//! The node has no rules of its own: a test or demo loads them (with [`NetWorld::node`]) and asks. The host's own
+//! network is never touched, and nothing is left behind, however the test ends. [`NetSpec`] says who is there,
+//! [`NetWorld::ask`] holds packets against the oracle. Call [`or_skip`] first: not every machine allows namespaces.
+
+mod namespace;
+mod privilege;
+mod probe;
+mod questions;
+mod servers;
+mod sockets;
+mod spec;
+mod wiring;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ferrule_model::Protocol;
+use ferrule_plan::Packet;
+
+pub use namespace::Namespace;
+pub use privilege::{available, or_skip};
+pub use probe::{Probe, Seen};
+pub use questions::{Answers, Disagreement, Question};
+pub use spec::{Host, NetSpec, Place};
+pub use wiring::UPLINK;
+
+use probe::{Flight, landed};
+use servers::{Server, Servers};
+use wiring::Wired;
+
+/// More sockets at once than this could meet the limit of open files.
+const IN_FLIGHT: usize = 256;
+
+/// A running world. It ends when it is dropped.
+#[derive(Debug)]
+pub struct NetWorld {
+    spec: NetSpec,
+    // Before the namespaces, so that nothing is served any more when they go.
+    _servers: Servers,
+    wired: Wired,
+}
+
+/// What went wrong while a world was made or used.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is about")]
+pub enum NetError {
+    #[error("making the network namespace of {name}; is this run as root or in a user namespace?")]
+    Namespace { name: String, source: io::Error },
+    #[error("entering the network namespace of {name}")]
+    Enter { name: String, source: io::Error },
+    #[error("setting {setting} in the namespace of {name}")]
+    Setting { setting: String, name: String, source: io::Error },
+    #[error("running \"{program}\" in the namespace of {name}: {problem}")]
+    Program { program: String, name: String, problem: String },
+    #[error("giving pod {pod} the interface {interface}, which somebody has already")]
+    InterfaceTaken { interface: String, pod: IpAddr },
+    #[error("waiting for the links and addresses of {name}; the last look showed:\n{shown}")]
+    NotReady { name: String, shown: String },
+    #[error("serving {address}/{protocol}")]
+    Serve { protocol: Protocol, address: SocketAddr, source: io::Error },
+    #[error("starting the servers")]
+    Servers { source: io::Error },
+}
+
+impl NetError {
+    /// The message with its causes, in one line.
+    pub fn with_sources(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let _ = write!(text, ": {error}");
+            cause = error.source();
+        }
+        text
+    }
+}
+
+impl NetWorld {
+    /// Builds a world; everybody answers when this returns.
+    pub fn build(spec: NetSpec) -> Result<Self, NetError> {
+        let wired = wiring::wire(&spec)?;
+        let on_node: Vec<_> = spec.node_servers.iter().copied().collect();
+        let mut servers = Server::open_all(&wired.node, &on_node)?;
+        let mut beyond = Vec::new();
+        for (address, host) in &spec.hosts {
+            let wanted =
+                host.serves.iter().map(|(protocol, port)| (*protocol, SocketAddr::new(*address, *port)));
+            match wired.pods.get(address) {
+                Some(pod) => servers.extend(Server::open_all(pod, &wanted.collect::<Vec<_>>())?),
+                None => beyond.extend(wanted),
+            }
+        }
+        servers.extend(Server::open_all(&wired.beyond, &beyond)?);
+        Ok(Self { spec, _servers: Servers::start(servers)?, wired })
+    }
+
+    /// Who is there.
+    pub fn spec(&self) -> &NetSpec {
+        &self.spec
+    }
+
+    /// The node's namespace, for what is to run there: a proxy, `nft`, a socket.
+    pub fn node(&self) -> &Namespace {
+        &self.wired.node
+    }
+
+    /// The namespace of whoever has an address; of the node for its own and for unspecified ones.
+    pub fn namespace_of(&self, address: IpAddr) -> Option<&Namespace> {
+        if self.spec.is_of_node(address) || address.is_unspecified() {
+            return Some(&self.wired.node);
+        }
+        let host = self.spec.hosts.get(&address)?;
+        match host.place {
+            Place::Pod(_) => self.wired.pods.get(&address),
+            Place::Beyond => Some(&self.wired.beyond),
+        }
+    }
+
+    /// The node's interface that packets of an address come in on; none for the node's own.
+    pub fn interface_of(&self, address: IpAddr) -> Option<&str> {
+        let beyond = self.spec.hosts.contains_key(&address).then_some(UPLINK);
+        self.wired.interfaces.get(&address).map(String::as_str).or(beyond)
+    }
+
+    /// Sends one packet.
+    pub fn probe(&self, packet: &Packet, patience: Duration) -> Result<Seen, NetError> {
+        let seen = self.probe_all(&[Probe { packet: packet.clone(), patience }])?;
+        Ok(seen.into_iter().next().unwrap_or(Seen::Silent))
+    }
+
+    /// Sends the same packet many times at once, from a new port each, and counts what was seen.
+    pub fn probe_many(
+        &self,
+        packet: &Packet,
+        times: usize,
+        patience: Duration,
+    ) -> Result<BTreeMap<Seen, usize>, NetError> {
+        let probes = vec![Probe { packet: packet.clone(), patience }; times];
+        let mut counts = BTreeMap::new();
+        for seen in self.probe_all(&probes)? {
+            *counts.entry(seen).or_default() += 1;
+        }
+        Ok(counts)
+    }
+
+    /// Sends packets, all at once, and tells what was seen of each.
+    pub fn probe_all(&self, probes: &[Probe]) -> Result<Vec<Seen>, NetError> {
+        let mut seen = Vec::with_capacity(probes.len());
+        for probes in probes.chunks(IN_FLIGHT) {
+            seen.extend(landed(self.launched(probes)?));
+        }
+        Ok(seen)
+    }
+
+    /// What becomes of a packet if no rule is about it: whoever has the address answers or refuses, nobody is silent.
+    pub fn without_rules(&self, packet: &Packet) -> Seen {
+        let known = self.spec.is_of_node(packet.to) || self.spec.hosts.contains_key(&packet.to);
+        let to = SocketAddr::new(packet.to, packet.port.map_or(0, |(_, port)| port));
+        match packet.port {
+            _ if !known => Seen::Silent,
+            Some((protocol, _)) if !self.spec.serves(protocol, to) => Seen::Refused,
+            _ => Seen::Answered { by: to, source_seen: packet.from },
+        }
+    }
+
+    /// Sends the packets of each namespace from a thread in it.
+    fn launched(&self, probes: &[Probe]) -> Result<Vec<Flight>, NetError> {
+        let mut by_namespace: BTreeMap<&str, (&Namespace, Vec<usize>)> = BTreeMap::new();
+        let mut flights: Vec<Option<Flight>> = Vec::new();
+        for (at, Probe { packet, .. }) in probes.iter().enumerate() {
+            let from = self.sender(packet);
+            if let Ok(from) = from {
+                by_namespace.entry(from.name()).or_insert((from, Vec::new())).1.push(at);
+            }
+            flights.push(from.err().map(|why| Flight::Landed(Seen::Unsupported(why))));
+        }
+        for (namespace, places) in by_namespace.into_values() {
+            let started = namespace
+                .run(|| places.iter().map(|at| (*at, Flight::start(&probes[*at]))).collect::<Vec<_>>())?;
+            for (at, flight) in started {
+                flights[at] = Some(flight);
+            }
+        }
+        Ok(flights.into_iter().flatten().collect())
+    }
+
+    fn sender(&self, packet: &Packet) -> Result<&Namespace, String> {
+        if packet.from.is_ipv4() != packet.to.is_ipv4() {
+            return Err("its addresses are of two families".into());
+        }
+        let namespace = self.namespace_of(packet.from).ok_or("nobody here has its source address")?;
+        match (packet.interface.as_deref(), self.interface_of(packet.from)) {
+            (Some(wanted), actual) if actual != Some(wanted) => {
+                Err(format!("it comes in on {}, not on {wanted}", actual.unwrap_or("no interface")))
+            }
+            _ => Ok(namespace),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Does what packets find in a world agree with what the oracle says of them?
+//!
+//! A question waits long where an answer is due and only briefly where silence is, so a busy machine is no finding and
+//! a right world costs little.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ferrule_plan::{Delivery, Outcome, Packet};
+
+use super::{NetError, NetWorld, Probe, Seen};
+
+/// How long no answer is not yet silence, where silence is expected.
+const BRIEFLY: Duration = Duration::from_millis(150);
+/// The same where an answer or a refusal is expected. A refusal to the host itself can be lost and come with TCP's next
+/// attempt, after a second.
+const LONG: Duration = Duration::from_secs(5);
+/// Each endpoint of a pool gets this many tries a round; with eight rounds the chance of missing one is 10⁻²⁷.
+const TRIES: usize = 8;
+const ROUNDS: usize = 8;
+
+/// A packet and what the oracle says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The packet.
+    pub packet: Packet,
+    /// What should become of it.
+    pub expected: Outcome,
+}
+
+/// What came of some questions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// How many agree.
+    pub agreed: usize,
+    /// Which do not, and how.
+    pub disagreements: Vec<Disagreement>,
+    /// Which could not be asked here, and why.
+    pub unasked: Vec<Disagreement>,
+}
+
+/// A question whose answer is not the oracle's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disagreement {
+    /// The question's place in the list.
+    pub at: usize,
+    /// The question.
+    pub question: Question,
+    /// What was seen.
+    pub found: String,
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Question { packet, expected } = &self.question;
+        let to = match packet.port {
+            Some((protocol, port)) => format!("{}/{protocol}", SocketAddr::new(packet.to, port)),
+            None => format!("{} icmp", packet.to),
+        };
+        write!(f, "{} → {to}: told {expected}, found {}", packet.from, self.found)
+    }
+}
+
+/// A question on its way: what was seen so far, each once.
+struct Asked<'a> {
+    at: usize,
+    question: &'a Question,
+    seen: BTreeSet<Seen>,
+}
+
+impl NetWorld {
+    /// Asks all questions at once, repeats those with several right answers until each was seen, and compares.
+    pub fn ask(&self, questions: &[Question]) -> Result<Answers, NetError> {
+        let asked = questions.iter().enumerate();
+        let mut asked: Vec<Asked<'_>> =
+            asked.map(|(at, question)| Asked { at, question, seen: BTreeSet::new() }).collect();
+        // Alone at first: a client's first two connections at the same moment may well go to two endpoints, even with
+        // affinity.
+        self.ask_once(&mut asked, |_| 1)?;
+        for _ in 0..ROUNDS {
+            if asked.iter().all(|asked| self.repeats(asked) == 0) {
+                break;
+            }
+            self.ask_once(&mut asked, |asked| self.repeats(asked))?;
+        }
+        let mut answers = Answers::default();
+        for asked in asked {
+            self.judge(&asked, &mut answers);
+        }
+        Ok(answers)
+    }
+
+    /// Whether all that was seen of a packet agrees with what should become of it; if not, how.
+    pub fn compare(&self, question: &Question, seen: &BTreeSet<Seen>) -> Result<(), String> {
+        if let Some(odd) = seen.iter().find(|seen| !self.may_see(question, seen)) {
+            return Err(odd.to_string());
+        }
+        let Outcome::Forwarded { to, sticky } = &question.expected else { return Ok(()) };
+        match (sticky, seen.len()) {
+            (Some(_), 1) => Ok(()),
+            (Some(_), several) => Err(format!("{several} endpoints, though the client should keep one")),
+            (None, _) => match to.iter().find(|delivery| !is_among(delivery, seen)) {
+                Some(missing) => Err(format!("nothing ever went to {missing}")),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn ask_once(&self, asked: &mut [Asked<'_>], times: impl Fn(&Asked<'_>) -> usize) -> Result<(), NetError> {
+        let mut probes = Vec::new();
+        let mut askers = Vec::new();
+        for (at, asked) in asked.iter().enumerate() {
+            let probe =
+                Probe { packet: asked.question.packet.clone(), patience: self.patience(asked.question) };
+            askers.extend(std::iter::repeat_n(at, times(asked)));
+            probes.resize(askers.len(), probe);
+        }
+        for (asker, seen) in askers.into_iter().zip(self.probe_all(&probes)?) {
+            asked[asker].seen.insert(seen);
+        }
+        Ok(())
+    }
+
+    fn patience(&self, question: &Question) -> Duration {
+        if self.may_see(question, &Seen::Silent) { BRIEFLY } else { LONG }
+    }
+
+    /// How many more probes a question is worth. Once something is wrong it will not get right.
+    fn repeats(&self, asked: &Asked<'_>) -> usize {
+        let Outcome::Forwarded { to, sticky } = &asked.question.expected else { return 0 };
+        let wrong = asked.seen.iter().any(|seen| !self.may_see(asked.question, seen));
+        let all_seen = to.iter().all(|delivery| is_among(delivery, &asked.seen));
+        let kept = sticky.is_some() && asked.seen.len() > 1;
+        if wrong || all_seen || kept { 0 } else { TRIES * to.len() }
+    }
+
+    fn may_see(&self, question: &Question, seen: &Seen) -> bool {
+        let packet = &question.packet;
+        match (&question.expected, seen) {
+            (Outcome::Dropped, seen) => *seen == Seen::Silent,
+            (Outcome::Rejected, seen) => *seen == Seen::Refused,
+            (Outcome::Untouched, seen) => *seen == self.without_rules(packet),
+            (Outcome::Forwarded { to, .. }, Seen::Answered { by, source_seen }) => {
+                to.iter().any(|delivery| {
+                    delivery.endpoint == *by && self.is_right_source(packet, delivery, *source_seen)
+                })
+            }
+            (Outcome::Forwarded { .. }, _) => false,
+        }
+    }
+
+    /// The node's own packets come from the node whether masqueraded or not.
+    fn is_right_source(&self, packet: &Packet, delivery: &Delivery, seen: std::net::IpAddr) -> bool {
+        if delivery.masqueraded || self.spec().is_of_node(packet.from) {
+            self.spec().node.contains(&seen)
+        } else {
+            seen == packet.from
+        }
+    }
+
+    fn judge(&self, asked: &Asked<'_>, answers: &mut Answers) {
+        let told = |found: String| Disagreement { at: asked.at, question: asked.question.clone(), found };
+        let unsupported = asked.seen.iter().find_map(|seen| match seen {
+            Seen::Unsupported(why) => Some(why.clone()),
+            _ => None,
+        });
+        match (unsupported, self.compare(asked.question, &asked.seen)) {
+            (Some(why), _) => answers.unasked.push(told(why)),
+            (None, Err(found)) => answers.disagreements.push(told(found)),
+            (None, Ok(())) => answers.agreed += 1,
+        }
+    }
+}
+
+fn is_among(delivery: &Delivery, seen: &BTreeSet<Seen>) -> bool {
+    seen.iter().any(|seen| matches!(seen, Seen::Answered { by, .. } if *by == delivery.endpoint))
+}
