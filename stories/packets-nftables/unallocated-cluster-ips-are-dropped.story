@@ -27,7 +27,7 @@ guarded service ranges  fd00:96::/112
 FROM          TO               OUTCOME
 10.244.1.100  10.96.5.5:80     dropped  # nftables N9
 192.0.2.10    10.96.5.5:80     dropped  # nftables N10
-10.244.1.100  [fd00:96::5]:80  dropped
+fd00:244:1::100  [fd00:96::5]:80  dropped
 # Unused ports of an address in use are still rejected.
 10.244.1.100  10.96.0.10:81    rejected
 -- then: gone serviceCIDR --

@@ -22,7 +22,8 @@ pub(super) fn wait(spec: &NetSpec, wired: &Wired) -> Result<(), NetError> {
 /// it is given until then. The node's ends are the first ones.
 fn for_links(wired: &Wired) -> Result<(), NetError> {
     let links = wired.interfaces.values().map(String::as_str).chain([UPLINK]);
-    let look: String = links.map(|link| format!("link show dev {link}\n")).collect();
+    let look: Vec<String> = links.map(|link| format!("link show dev {link}\n")).collect();
+    let look = look.concat();
     let wanted = wired.interfaces.len() + 1;
     until(&wired.node, &look, |shown| shown.matches(" state UP ").count() == wanted)
 }

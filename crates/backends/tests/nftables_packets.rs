@@ -1,0 +1,80 @@
+//! Real packets through a programmed node: what becomes of them is what the oracle says.
+#![allow(clippy::print_stdout, reason = "a test that could not ask something says so")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ferrule_backends::nftables::{Reason, Reconciler};
+use ferrule_kernel::nft::{Family, NftClient};
+use ferrule_model::IpFamily;
+use ferrule_testkit::netns::{NetSpec, NetWorld, Question, or_skip};
+use ferrule_testkit::{Scene, Story, World, stories_in};
+
+fn packet_stories() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stories/packets-nftables");
+    stories_in(&folder).expect("the stories folder")
+}
+
+fn scenes(path: &Path) -> Vec<Scene> {
+    let text = fs::read_to_string(path).expect("a story file");
+    Story::parse(&text).and_then(|story| story.scenes()).expect("a story that runs")
+}
+
+/// Programs the node for a scene's world, both families.
+fn program(net: &NetWorld, world: &World) {
+    for (family, plan) in world.plan.families.iter() {
+        let plan = plan.clone();
+        let family = match family {
+            IpFamily::V4 => Family::Ip,
+            IpFamily::V6 => Family::Ip6,
+        };
+        let synced = net.node().run(move || {
+            let client = NftClient::open(family).expect("a netlink socket");
+            Reconciler::new(client)
+                .sync(&plan, Reason::Look)
+                .map(|_| ())
+                .map_err(|error| format!("{error:?}"))
+        });
+        synced.expect("the node's namespace").expect("a sync");
+    }
+}
+
+/// Every packet of a scene as a question to the kernel.
+fn questions(scene: &Scene) -> Vec<Question> {
+    let packets = scene.rows.iter().flat_map(|row| &row.packets);
+    packets.map(|packet| Question { packet: packet.clone(), expected: scene.world.outcome(packet) }).collect()
+}
+
+/// Asks one story's packets; says how many agreed, which could not be asked, and which were not as told.
+fn ask(path: &Path) -> (usize, Vec<String>, Vec<String>) {
+    let scenes = scenes(path);
+    let net =
+        NetWorld::build(NetSpec::of_scenes(&scenes)).map_err(|error| error.with_sources()).expect("a world");
+    let (mut agreed, mut unasked, mut wrong) = (0, Vec::new(), Vec::new());
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    for scene in &scenes {
+        program(&net, &scene.world);
+        let answers = net.ask(&questions(scene)).expect("probes");
+        agreed += answers.agreed;
+        unasked.extend(answers.unasked.iter().map(|question| format!("{name}: {question}")));
+        wrong.extend(answers.disagreements.iter().map(|question| format!("{name}: {question}")));
+    }
+    (agreed, unasked, wrong)
+}
+
+#[test]
+fn packets_of_the_nftables_stories_find_what_the_oracle_says() {
+    if !or_skip() {
+        return;
+    }
+    let (mut agreed, mut unasked, mut wrong) = (0, Vec::new(), Vec::new());
+    for path in packet_stories() {
+        let (good, not_here, bad) = ask(&path);
+        agreed += good;
+        unasked.extend(not_here);
+        wrong.extend(bad);
+    }
+    println!("{agreed} packets agreed; not asked here:\n{}", unasked.join("\n"));
+    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), agreed + wrong.len(), wrong.join("\n"));
+    assert!(agreed >= 110, "only {agreed} packets were asked about");
+}
