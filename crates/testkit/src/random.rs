@@ -187,7 +187,8 @@ fn endpoint() -> impl Strategy<Value = (u8, Conditions, bool, Option<Arc<Hints>>
         terminating,
     });
     let ready_mostly = prop_oneof![2 => Just(Conditions::READY), 1 => conditions];
-    (0..12_u8, ready_mostly, any::<bool>(), option::weighted(0.6, hints()))
+    // Not zero: the first address of an IPv6 block is every router's, and no host can have it.
+    (1..13_u8, ready_mostly, any::<bool>(), option::weighted(0.6, hints()))
 }
 
 fn endpoint_in(
