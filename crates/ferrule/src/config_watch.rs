@@ -5,6 +5,8 @@
 //! with the last: one change is reported once, and touching or re-writing the same bytes is no change.
 //! What the new content means is for [`crate::config::reload`] to say.
 
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,40 +51,57 @@ impl ConfigWatch {
         Ok(watch)
     }
 
-    /// Waits for the next change, at most this long; `None` if nothing changed.
+    /// Waits for the next change, at most this long and the time it takes until nobody writes any more; `None` if
+    /// nothing changed.
     pub fn next(&mut self, timeout: Duration) -> io::Result<Option<FileChange>> {
         let started = Instant::now();
-        // The file may have changed before the watch began.
-        let mut change = self.look();
-        while change.is_none() {
-            let left = timeout.saturating_sub(started.elapsed());
-            if !self.wait_readable(left.min(LONGEST_WAIT))? {
-                if left <= LONGEST_WAIT {
-                    return Ok(None);
+        let mut happened = self.wait_readable(Duration::ZERO)?;
+        loop {
+            // Without an event the file may still differ: it may have changed before the watch began.
+            if happened || self.differs() {
+                self.settle()?;
+                self.watch_directories()?;
+                if let Some(change) = self.look() {
+                    return Ok(Some(change));
                 }
-                continue;
             }
-            self.settle()?;
-            self.watch_directories()?;
-            change = self.look();
+            let left = timeout.saturating_sub(started.elapsed());
+            happened = self.wait_readable(left.min(LONGEST_WAIT))?;
+            if !happened && left <= LONGEST_WAIT {
+                return Ok(None);
+            }
         }
-        Ok(change)
     }
 
-    /// Swallows events until none come for a while.
+    /// Swallows events until none come for a while and whoever wrote has closed the file: what a slow writer has
+    /// written so far is no configuration.
     fn settle(&self) -> io::Result<()> {
         let latest = Instant::now() + LONGEST_DELAY;
+        let mut being_written = BTreeSet::new();
         loop {
-            self.drain()?;
-            if Instant::now() >= latest || !self.wait_readable(QUIET)? {
+            self.drain(&mut being_written)?;
+            let left = latest.saturating_duration_since(Instant::now());
+            let quiet = if being_written.is_empty() { QUIET.min(left) } else { left };
+            if !self.wait_readable(quiet)? {
                 return Ok(());
             }
+            if left.is_zero() {
+                return self.drain(&mut being_written);
+            }
         }
+    }
+
+    fn differs(&self) -> bool {
+        self.read() != self.last
+    }
+
+    fn read(&self) -> Result<Vec<u8>, io::ErrorKind> {
+        std::fs::read(&self.path).map_err(|error| error.kind())
     }
 
     /// Reads the file; tells what is new about it.
     fn look(&mut self) -> Option<FileChange> {
-        let now = std::fs::read(&self.path).map_err(|error| error.kind());
+        let now = self.read();
         if now == self.last {
             return None;
         }
@@ -113,25 +132,39 @@ impl ConfigWatch {
         Ok(())
     }
 
-    fn drain(&self) -> io::Result<()> {
+    /// Swallows the events that are there, and keeps book of the names that were written to and not closed since.
+    fn drain(&self, being_written: &mut BTreeSet<Option<CString>>) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
         loop {
             match events.next() {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Ok(event) => {
+                    let name = event.file_name().map(CStr::to_owned);
+                    if event.events().contains(inotify::ReadFlags::MODIFY) {
+                        being_written.insert(name);
+                    } else if event.events().contains(inotify::ReadFlags::CLOSE_WRITE) {
+                        being_written.remove(&name);
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
+    /// Whether an event is there within this time; a signal does not shorten it.
     fn wait_readable(&self, timeout: Duration) -> io::Result<bool> {
-        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+        let started = Instant::now();
         let mut descriptors = [PollFd::new(&self.inotify, PollFlags::IN)];
-        match poll(&mut descriptors, Some(&timeout)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
+        loop {
+            let left = timeout.saturating_sub(started.elapsed());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut descriptors, Some(&left)) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }

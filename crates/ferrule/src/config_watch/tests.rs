@@ -1,6 +1,7 @@
 //! Real files: written, renamed, removed, swapped as kubelet swaps a ConfigMap.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
@@ -34,6 +35,56 @@ fn writing_in_place_is_a_change() {
     fs::write(&path, "two").expect("written");
     assert_eq!(content(&mut watch).as_deref(), Some("two"));
     assert_quiet(&mut watch);
+}
+
+/// Writes a file in pieces, slowly, as over a slow mount.
+fn write_slowly(path: PathBuf) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut file = fs::File::create(&path).expect("opened");
+        let pieces: Vec<String> = (0..12).map(|index| format!("piece {index}\n")).collect();
+        for piece in &pieces {
+            file.write_all(piece.as_bytes()).expect("written");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        pieces.concat()
+    })
+}
+
+/// Everything reported until the writer is done and it has been quiet for a while.
+fn changes_during(
+    writer: std::thread::JoinHandle<String>,
+    watch: &mut ConfigWatch,
+    each: Duration,
+) -> (Vec<FileChange>, String) {
+    let mut changes = Vec::new();
+    while !writer.is_finished() {
+        changes.extend(watch.next(each).expect("the watch works"));
+    }
+    while let Some(change) = watch.next(A_WHILE).expect("the watch works") {
+        changes.push(change);
+    }
+    (changes, writer.join().expect("the writer is done"))
+}
+
+#[test]
+fn a_slow_writer_makes_one_change_however_the_watch_is_asked() {
+    for each in [Duration::ZERO, Duration::from_millis(7), SOON] {
+        let (_folder, path, mut watch) = watched("one");
+        let (changes, written) = changes_during(write_slowly(path), &mut watch, each);
+        assert_eq!(changes, [FileChange::Content(written.into_bytes())], "{each:?}");
+    }
+}
+
+#[test]
+fn a_writer_that_was_at_it_before_the_watch_began_makes_one_change_too() {
+    let (_folder, path, _) = watched("one");
+    let writer = write_slowly(path.clone());
+    while fs::read(&path).expect("a file").len() < 9 {
+        std::thread::yield_now();
+    }
+    let mut watch = ConfigWatch::new(&path, b"one".to_vec()).expect("a watch");
+    let (changes, written) = changes_during(writer, &mut watch, Duration::ZERO);
+    assert_eq!(changes, [FileChange::Content(written.into_bytes())]);
 }
 
 #[test]
