@@ -21,7 +21,7 @@ pub fn parse_value(flag: &Flag, text: &str, earlier: Option<&Value>) -> Result<V
             .map(Value::Int32)
             .ok_or_else(|| format!("{text:?} is not a whole number of 32 bits")),
         FlagKind::Float32 => {
-            parse_float32(text).map(Value::Float32).ok_or_else(|| format!("{text:?} is not a number"))
+            parse_float32(text).map(Value::Float32).ok_or_else(|| format!("{text:?} is not a finite number"))
         }
         FlagKind::Duration => GoDuration::parse(text).map(Value::Duration).map_err(|error| error.to_string()),
         FlagKind::Ip => ip(flag, text),
@@ -31,7 +31,7 @@ pub fn parse_value(flag: &Flag, text: &str, earlier: Option<&Value>) -> Result<V
         FlagKind::Level => parse_digits(text).map(Value::Uint32).filter(level_fits).ok_or_else(|| {
             format!("{text:?} is not a verbosity, which is a whole number from 0 to {}", i32::MAX)
         }),
-        FlagKind::VModule => vmodule(text).map(Value::VModule),
+        FlagKind::VModule => vmodule(text, earlier),
         FlagKind::Quantity => Quantity::parse(text).map(Value::Quantity).map_err(|error| error.to_string()),
         FlagKind::Version => version::parse_request(text).map(|()| Value::Text(text.to_owned())),
     }
@@ -185,8 +185,15 @@ fn gates(text: &str, earlier: Option<&Value>) -> Result<Value, String> {
     Ok(Value::Gates(gates))
 }
 
-fn vmodule(text: &str) -> Result<Vec<VModuleItem>, String> {
-    text.split(',').filter(|item| !item.is_empty()).map(vmodule_item).collect()
+fn vmodule(text: &str, earlier: Option<&Value>) -> Result<Value, String> {
+    let mut items = match earlier {
+        Some(Value::VModule(items)) => items.clone(),
+        _ => Vec::new(),
+    };
+    for item in text.split(',').filter(|item| !item.is_empty()) {
+        items.push(vmodule_item(item)?);
+    }
+    Ok(Value::VModule(items))
 }
 
 fn vmodule_item(text: &str) -> Result<VModuleItem, String> {
@@ -241,5 +248,15 @@ mod tests {
         assert_eq!(check("vmodule", "a*=3,b=4"), Ok("a*=3,b=4".to_owned()));
         assert!(check("vmodule", "a").is_err());
         assert!(check("vmodule", "a=b=3").is_err());
+    }
+
+    #[test]
+    fn patterns_of_a_repeated_vmodule_add_up() {
+        let flag = flags::find("vmodule").expect("a flag");
+        let first = parse_value(flag, "a=1", None).expect("a pattern");
+        let both = parse_value(flag, "b=2", Some(&first)).expect("a pattern");
+        assert_eq!(value_text(&both), "a=1,b=2");
+        let still_both = parse_value(flag, "", Some(&both)).expect("nothing more");
+        assert_eq!(value_text(&still_both), "a=1,b=2");
     }
 }

@@ -64,7 +64,8 @@ fn out(value: &Value) -> Out {
         Value::Bool(value) => Out::Scalar(value.to_string()),
         Value::Int32(value) => number(value.to_string()),
         Value::Uint32(value) => number(value.to_string()),
-        Value::Float32(value) => number(format_float32(*value)),
+        // Adding zero takes the sign off a negative zero, which is an integer by the time Go writes it.
+        Value::Float32(value) => number(format_float32(*value + 0.0)),
         Value::Text(text) => Out::text(text),
         Value::Duration(duration) => Out::text(&duration.to_string()),
         Value::Flush(flush) => match flush.spelling {

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use super::{ApiAccess, ClientSettings, Collector, Healthz, NodeNameSource, RequestRate, SourceVip};
 use crate::cli::values::split_host_port;
+use crate::config::v1alpha1::ClientConnection;
 use crate::config::{Effective, KubeProxyConfiguration};
 
 const ROOT: &str = "KubeProxyConfiguration";
@@ -33,11 +34,25 @@ pub(super) fn client(c: &KubeProxyConfiguration, master: &str, problems: &mut Co
         "" => format!("{}, */*", connection.content_type),
         types => types.to_owned(),
     };
-    let rate = match u32::try_from(connection.burst) {
-        Ok(burst) if connection.qps >= 0.0 => RequestRate::Limited { per_second: connection.qps, burst },
-        _ => RequestRate::Unlimited,
-    };
+    let rate = request_rate(connection);
     ClientSettings { access, accept, content_type: connection.content_type.clone(), rate }
+}
+
+/// A zero means that nothing was said; client-go has defaults of its own for that, and a negative rate for no limit.
+fn request_rate(connection: &ClientConnection) -> RequestRate {
+    const PER_SECOND: f32 = 5.0;
+    const BURST: u32 = 10;
+    let burst = match u32::try_from(connection.burst) {
+        Ok(0) => BURST,
+        Ok(burst) => burst,
+        // Refused above, so nobody sees it.
+        Err(_) => return RequestRate::Unlimited,
+    };
+    match connection.qps {
+        0.0 => RequestRate::Limited { per_second: PER_SECOND, burst },
+        per_second if per_second > 0.0 => RequestRate::Limited { per_second, burst },
+        _ => RequestRate::Unlimited,
+    }
 }
 
 pub(super) fn node_name_source(c: &KubeProxyConfiguration) -> NodeNameSource {

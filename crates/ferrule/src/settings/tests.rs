@@ -383,6 +383,20 @@ fn settings_hold_what_the_file_says() {
 }
 
 #[test]
+fn a_rate_of_zero_is_client_gos_default() {
+    for (flags, rate) in [
+        (&[][..], RequestRate::Limited { per_second: 5.0, burst: 10 }),
+        (&["--kube-api-qps=0", "--kube-api-burst=0"], RequestRate::Limited { per_second: 5.0, burst: 10 }),
+        (&["--kube-api-qps=-0"], RequestRate::Limited { per_second: 5.0, burst: 10 }),
+        (&["--kube-api-qps=7", "--kube-api-burst=0"], RequestRate::Limited { per_second: 7.0, burst: 10 }),
+        (&["--kube-api-qps=0", "--kube-api-burst=3"], RequestRate::Limited { per_second: 5.0, burst: 3 }),
+        (&["--kube-api-qps=-1"], RequestRate::Unlimited),
+    ] {
+        assert_eq!(resolve_flags(flags).expect("valid").client.rate, rate, "{flags:?}");
+    }
+}
+
+#[test]
 fn the_userspace_mode_uses_the_fields_of_its_time() {
     let settings = resolve("mode: userspace\nportRange: 30000+10\nudpIdleTimeout: 1s\n").expect("valid");
     let ports = PortRange::Between { first: 30000, last: 30010 };
