@@ -61,6 +61,9 @@ fn positional_arguments_are_refused_without_usage() {
     assert_eq!(answer.stderr, "Error: \"kube-proxy\" does not take any arguments, got [\"foo\"]\n");
     assert_eq!(answer.stdout, "");
     assert_eq!(kube_proxy(&["--cleanup", "false"]).status, 1);
+    let help = kube_proxy(&["help"]);
+    assert_eq!(help.stderr, "Error: \"kube-proxy\" does not take any arguments, got [\"help\"]\n");
+    assert_eq!((help.status, help.stdout.as_str()), (1, ""));
 }
 
 /// Row: server 8.1 #2
@@ -107,6 +110,7 @@ fn version_is_answered_before_the_configuration_is_read() {
 #[test]
 fn commands_of_its_own_exist_under_its_own_name_only() {
     let installed = Installed::new();
+    assert!(installed.run("ferrule", &["help"]).stdout.contains("\nFlags:\n"));
     let own = installed.run("ferrule", &["version"]);
     assert_eq!(own.status, 0);
     assert!(own.stdout.starts_with(concat!("ferrule ", env!("CARGO_PKG_VERSION"))));

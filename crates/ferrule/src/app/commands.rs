@@ -1,6 +1,6 @@
 //! Commands of Ferrule's own: first arguments that no kube-proxy command line can have, since it takes none.
 //!
-//! Under the name `kube-proxy` only `completion` and `help` exist, as with the real one.
+//! Under the name `kube-proxy` only `completion` exists, as with the real one.
 
 use crate::cli::completion::{self, Shell};
 use crate::cli::{docs, help, man, version};
@@ -8,7 +8,7 @@ use crate::config::docs as config_docs;
 use crate::config::suggest::closest;
 
 const OWN: [&str; 5] = ["version", "completion", "man", "docs", "help"];
-const UNDER_THE_OTHER_NAME: [&str; 2] = ["completion", "help"];
+const UNDER_THE_OTHER_NAME: [&str; 1] = ["completion"];
 
 /// What a command prints, or what is wrong with it; `None` if the first argument is no command.
 pub fn answer(program: &str, arguments: &[String]) -> Option<Result<String, String>> {
