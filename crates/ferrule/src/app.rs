@@ -5,14 +5,13 @@
 
 mod commands;
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use tracing::{error, info, warn};
 
+use crate::causes::with_causes;
 use crate::cli::version::{self, Request};
 use crate::cli::{self, CommandLine, flags, help};
 use crate::config::{CompleteError, Completed, complete, encode::encode};
@@ -84,7 +83,7 @@ fn logged(line: &CommandLine) -> ExitCode {
     let log = logging::install();
     let result = act(line, &log);
     if let Err(failure) = &result {
-        error!(err = %chain(failure), "command failed");
+        error!(err = %with_causes(failure), "command failed");
     }
     log.flush();
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -138,18 +137,6 @@ fn log_warnings(completed: &Completed) {
             "showHiddenMetricsForVersion is one release too old, hidden metrics are shown"
         );
     }
-}
-
-/// An error with its causes, from the outside in.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Writing to a String cannot fail.
-        let _ = write!(text, ": {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// To stdout; a closed pipe is the reader's choice and no error.

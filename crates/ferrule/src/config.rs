@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`tree`] and [`decode`] read a file by the table in [`fields`]; [`defaults`] fills gaps;
 //! [`complete()`] joins file and flags into an [`Effective`] configuration; [`encode`] writes it down again; [`reload`]
-//! judges a changed file. Turning it into typed settings, and refusing bad values, is [`crate::settings`]' work.
+//! judges a changed file, and [`live`] does so while the program runs. Turning it into typed settings, and refusing bad values, is [`crate::settings`]' work.
 
 pub mod complete;
 pub mod decode;
@@ -11,6 +11,7 @@ pub mod docs;
 pub mod effective;
 pub mod encode;
 pub mod fields;
+pub mod live;
 pub mod reload;
 pub mod slot;
 pub mod suggest;

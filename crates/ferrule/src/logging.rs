@@ -63,4 +63,6 @@ fn layer(handle: &LogHandle) -> KlogLayer {
 }
 
 #[cfg(test)]
+pub(crate) mod captured;
+#[cfg(test)]
 mod tests;

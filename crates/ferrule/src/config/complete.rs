@@ -86,8 +86,9 @@ pub fn complete_with_file(line: &CommandLine, bytes: &[u8]) -> Result<Completed,
 /// kube-proxy forgets `splitStream` of a file whatever the gates say, so that files with it start; with the gate it
 /// counts here, and without it is passed over.
 fn drop_ungated_split_streams(configuration: &mut KubeProxyConfiguration, warnings: &mut Vec<String>) {
-    let gates = &configuration.feature_gates;
-    let allowed = ["LoggingAlphaOptions", "AllAlpha"].iter().any(|gate| gates.get(*gate) == Some(&true));
+    // Gates that cannot be set so are refused a little later, with their own words.
+    let allowed = Gates::configured(&configuration.feature_gates)
+        .is_ok_and(|(gates, _)| gates.is_on("LoggingAlphaOptions"));
     let logging = &mut configuration.logging;
     for (format, options) in [("text", &mut logging.text), ("json", &mut logging.json)] {
         if options.split_stream && !allowed {

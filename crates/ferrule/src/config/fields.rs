@@ -57,11 +57,22 @@ impl Field {
         (self.slot)(&mut copy).get()
     }
 
+    /// Whether a proxy in this mode looks at the field.
+    pub fn counts_in(&self, mode: &str) -> bool {
+        // The userspace mode was built on the iptables one and shares its block.
+        let block = if mode == "userspace" { "iptables" } else { mode };
+        let words = || self.modes.split([',', ' ']);
+        words().any(|word| word == mode || word == block) || !words().any(|word| MODES.contains(&word))
+    }
+
     /// The last part of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 }
+
+/// The words in [`Field::modes`] that leave other modes out.
+const MODES: [&str; 4] = ["iptables", "ipvs", "nftables", "userspace"];
 
 /// All fields, in the order of the documentation.
 pub fn all() -> impl Iterator<Item = &'static Field> {
@@ -130,6 +141,24 @@ mod tests {
         for field in all().filter(|field| !field.default.contains(' ')) {
             let filled = scalar_text(&field.value(&configuration)).unwrap_or_else(|| "none".to_owned());
             assert_eq!(field.default, filled, "{}", field.path);
+        }
+    }
+
+    #[test]
+    fn a_modes_own_fields_count_in_that_mode_only() {
+        for (path, modes) in [
+            ("mode", &MODES[..]),
+            ("conntrack.min", &MODES),
+            ("iptables.masqueradeBit", &["iptables", "ipvs", "userspace"]),
+            ("iptables.localhostNodePorts", &["iptables", "userspace"]),
+            ("ipvs.scheduler", &["ipvs"]),
+            ("nftables.masqueradeBit", &["nftables"]),
+            ("portRange", &["userspace"]),
+        ] {
+            let field = find(path).expect("a field");
+            for mode in MODES {
+                assert_eq!(field.counts_in(mode), modes.contains(&mode), "{path} in {mode}");
+            }
         }
     }
 

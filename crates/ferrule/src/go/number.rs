@@ -266,8 +266,29 @@ mod tests {
             assert_eq!(parse_float32(text), Some(value), "{text:?}");
         }
         for text in [
-            "", "fast", "nan", "+nan", "inf", "-Infinity", "1e99", "0x1p128", "0x1.ffffffp127", "0x10", "0xp1",
-            "0x.p1", "0x1p", "0x1p+-1", "0b1", "_1", "1_", "1__0", "1_e1", "1e_1", "0x1_.8p0", "0x1._8p0", "--1",
+            "",
+            "fast",
+            "nan",
+            "+nan",
+            "inf",
+            "-Infinity",
+            "1e99",
+            "0x1p128",
+            "0x1.ffffffp127",
+            "0x10",
+            "0xp1",
+            "0x.p1",
+            "0x1p",
+            "0x1p+-1",
+            "0b1",
+            "_1",
+            "1_",
+            "1__0",
+            "1_e1",
+            "1e_1",
+            "0x1_.8p0",
+            "0x1._8p0",
+            "--1",
         ] {
             assert_eq!(parse_float32(text), None, "{text:?}");
         }

@@ -1,61 +1,12 @@
 //! Lines as they come out on each stream.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tracing::{debug, error, info, trace, warn};
 
+use super::captured::{bodies, capture, streams};
 use super::*;
 use crate::settings::{InfoStream, LogFormat, LoggingSettings};
-
-/// A stream that remembers.
-#[derive(Clone, Default)]
-struct Memory(Arc<Mutex<Vec<u8>>>);
-
-impl Memory {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().expect("no writer panicked")).into_owned()
-    }
-}
-
-impl Write for Memory {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no writer panicked").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-struct Captured {
-    errors: String,
-    info: String,
-}
-
-fn streams() -> (LogHandle, Memory, Memory) {
-    let (errors, info) = (Memory::default(), Memory::default());
-    let other = info.clone();
-    let sink = Sink::new(Box::new(errors.clone()), Box::new(move || Box::new(other.clone())));
-    (LogHandle { verbosity: Arc::default(), sink: Arc::new(sink) }, errors, info)
-}
-
-fn capture(settings: &LoggingSettings, log: impl FnOnce(&LogHandle)) -> Captured {
-    let (handle, errors, info) = streams();
-    handle.configure(settings);
-    tracing::subscriber::with_default(registry().with(layer(&handle)), || log(&handle));
-    Captured { errors: errors.text(), info: info.text() }
-}
-
-/// The lines without time, process and caller, which differ from run to run.
-fn bodies(text: &str) -> Vec<String> {
-    text.lines()
-        .map(|line| {
-            line.split_once("] ").map_or(line.to_owned(), |(head, body)| format!("{} {body}", &head[..1]))
-        })
-        .collect()
-}
 
 #[test]
 fn text_lines_are_klogs() {

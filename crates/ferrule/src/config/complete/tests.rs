@@ -265,6 +265,12 @@ fn split_streams_of_a_file_need_the_gate_and_are_else_passed_over() {
     let with =
         with_file(&[], &format!("featureGates: {{LoggingAlphaOptions: true}}\n{body}")).expect("loads");
     assert!(with.effective.configuration.logging.text.split_stream);
+    let swept = with_file(&[], &format!("featureGates: {{AllAlpha: true}}\n{body}")).expect("loads");
+    assert!(swept.effective.configuration.logging.text.split_stream);
+    // The gate's own word counts for more than the sweeping one.
+    let gates = "featureGates: {AllAlpha: true, LoggingAlphaOptions: false}\n";
+    let kept_off = with_file(&[], &format!("{gates}{body}")).expect("loads");
+    assert!(!kept_off.effective.configuration.logging.text.split_stream);
 }
 
 #[test]

@@ -6,6 +6,10 @@ use crate::cli::parse;
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
 fn verdict(flags: &[&str], before: &str, after: &str) -> Verdict {
+    judgement(flags, before, after).verdict
+}
+
+fn judgement(flags: &[&str], before: &str, after: &str) -> Judgement {
     let flags: Vec<&str> = flags.iter().copied().chain(["--config=file"]).collect();
     let line = parse(&flags).expect("good flags");
     let in_effect =
@@ -20,9 +24,35 @@ fn a_change_of_spelling_is_no_change() {
         Verdict::Unchanged
     ));
     assert!(matches!(verdict(&[], "", "oomScoreAdj: -999\n"), Verdict::Unchanged));
-    // What another mode's block says does not matter.
-    let other = "mode: nftables\nipvs: {syncPeriod: 77s}\n";
-    assert!(matches!(verdict(&[], "mode: nftables\n", other), Verdict::Unchanged));
+}
+
+#[test]
+fn what_another_mode_alone_looks_at_does_not_matter() {
+    for other in [
+        "ipvs: {syncPeriod: 77s, scheduler: wrr, strictARP: true}\n",
+        "iptables: {masqueradeBit: 3, localhostNodePorts: false}\n",
+        "portRange: 1-2\nudpIdleTimeout: 1s\n",
+    ] {
+        let after = format!("mode: nftables\n{other}");
+        assert!(matches!(verdict(&[], "mode: nftables\n", &after), Verdict::Unchanged), "{other}");
+    }
+    let own = verdict(&[], "mode: nftables\n", "mode: nftables\nnftables: {masqueradeBit: 3}\n");
+    assert!(matches!(own, Verdict::Restart { .. }), "{own:?}");
+}
+
+#[test]
+fn warnings_come_beside_every_verdict() {
+    for (body, expected) in [
+        ("verbosity: 4\n", "unknown field \"verbosity\""),
+        ("mode: nftables\nmode: nftables\n", "set more than once"),
+        ("featureGates: {WinDSR: true}\n", "Setting GA feature gate WinDSR=true"),
+        ("mode: bogus\nverbosity: 4\n", "unknown field \"verbosity\""),
+    ] {
+        let warnings = judgement(&[], "", body).warnings;
+        assert_eq!(warnings.len(), 1, "{body}: {warnings:?}");
+        assert!(warnings[0].contains(expected), "{warnings:?}");
+    }
+    assert_eq!(judgement(&[], "", "logging: {verbosity: 4}\n").warnings, Vec::<String>::new());
 }
 
 #[test]
@@ -55,10 +85,7 @@ fn an_invalid_file_is_refused_with_its_reason() {
         ("featureGates: {Foo: true}\n", "Foo"),
     ] {
         let Verdict::Refused(refusal) = verdict(&[], "", after) else { panic!("{after} is not refused") };
-        let text = match &refusal {
-            Refusal::Complete(CompleteError::Decode(error)) => error.to_string(),
-            other => other.to_string(),
-        };
+        let text = refusal.to_string();
         assert!(text.contains(reason), "{text}");
     }
 }
