@@ -5,6 +5,7 @@
 //! [`crate::resolve`].
 
 mod addresses;
+mod cidr;
 mod logging;
 mod modes;
 mod origin;

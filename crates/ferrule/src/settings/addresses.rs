@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use ferrule_model::{IpFamily, NodePortSelector, parse_cidr, parse_ip};
 use ipnet::IpNet;
 
+use super::cidr::flaw_after;
 use super::{ApiAccess, ClientSettings, Collector, Healthz, NodeNameSource, RequestRate, SourceVip};
 use crate::cli::values::split_host_port;
 use crate::config::v1alpha1::ClientConnection;
@@ -111,7 +112,7 @@ pub(super) fn node_port_addresses(
         match NodePortSelector::parse(text) {
             None => {
                 let reason = "must be a valid CIDR or one of the words primary, localhost, all";
-                problems.invalid(path, text.as_str(), reason);
+                problems.invalid(path, text.as_str(), &flaw_after(reason, text).unwrap_or_default());
             }
             // A block twice does no harm; a keyword twice is most likely a slip.
             Some(word) if !matches!(word, NodePortSelector::Cidr(_)) && selectors.contains(&word) => {
@@ -141,10 +142,10 @@ fn check_cluster_cidrs(texts: &[String], blocks: &[Option<IpNet>], problems: &mu
     if texts.len() > 2 || same_family {
         problems.invalid(path.clone(), texts, "must be a single CIDR block or one of each family");
     }
-    for (index, (text, block)) in texts.iter().zip(blocks).enumerate() {
-        if block.is_none() {
-            let reason = "must be a valid CIDR block, such as 10.100.0.0/16 or fde4:8dba:82e1::/48";
-            problems.invalid(format!("{path}[{index}]"), text.as_str(), reason);
+    let reason = "must be a valid CIDR block, such as 10.100.0.0/16 or fde4:8dba:82e1::/48";
+    for (index, text) in texts.iter().enumerate() {
+        if let Some(flaw) = flaw_after(reason, text) {
+            problems.invalid(format!("{path}[{index}]"), text.as_str(), &flaw);
         }
     }
 }

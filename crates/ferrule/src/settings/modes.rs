@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ferrule_model::parse_cidr;
 
+use super::cidr::flaw_after;
 use super::{
     Collector, ConntrackSettings, DetectLocal, IpvsSettings, KernelValue, Masquerade, PortRange, ProxyMode,
     SyncSettings, UserspaceSettings,
@@ -53,8 +54,10 @@ pub(super) fn ipvs(c: &KubeProxyConfiguration, problems: &mut Collector) -> Ipvs
         ] {
             check_not_negative(&format!("{group}.{name}"), timeout, problems);
         }
-        for (index, text) in texts.iter().enumerate().filter(|(_, text)| parse_cidr(text).is_none()) {
-            problems.invalid(format!("{group}.ExcludeCidrs[{index}]"), text.as_str(), "must be a valid CIDR");
+        for (index, text) in texts.iter().enumerate() {
+            if let Some(flaw) = flaw_after("must be a valid CIDR", text) {
+                problems.invalid(format!("{group}.ExcludeCidrs[{index}]"), text.as_str(), &flaw);
+            }
         }
     }
     IpvsSettings {
