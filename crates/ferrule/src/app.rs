@@ -26,7 +26,10 @@ pub enum Failure {
     Complete(#[from] CompleteError),
     /// They make one that is wrong.
     #[error("failed validate")]
-    Validate(#[from] Problems),
+    Validate(#[source] Problems),
+    /// What they say about logging is wrong, and nothing else.
+    #[error("initialize logging")]
+    Logging(#[source] Problems),
     /// The file for `--write-config-to` cannot be written.
     #[error("writing the configuration to {path:?}")]
     Write {
@@ -42,6 +45,14 @@ pub enum Failure {
         .0.name()
     )]
     NothingToRun(ProxyMode),
+}
+
+impl From<Problems> for Failure {
+    /// kube-proxy looks at logging first, and says so.
+    fn from(problems: Problems) -> Self {
+        let about_logging = problems.0.iter().all(|problem| problem.path.starts_with("logging."));
+        if about_logging { Self::Logging(problems) } else { Self::Validate(problems) }
+    }
 }
 
 /// Runs the program under this name with these arguments.

@@ -7,7 +7,7 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use crate::config::suggest::closest;
+use crate::config::suggest::{MOST_GUESSES, closest};
 
 /// How mature a gate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,8 @@ impl Gates {
         let (mut gates, mut warnings, mut problems) = (Self::default(), Vec::new(), Vec::new());
         gates.apply_sweeping(wanted);
         for (name, &value) in wanted {
-            match settable(name, value) {
+            let guesses = if problems.len() < MOST_GUESSES { Guesses::Made } else { Guesses::Enough };
+            match settable(name, value, guesses) {
                 Ok(gate) => {
                     gates.values.insert(gate.name, value);
                     warnings.extend(warning(&gate, value));
@@ -136,9 +137,18 @@ impl Gates {
     }
 }
 
-fn settable(name: &str, value: bool) -> Result<Gate, GateError> {
+#[derive(Clone, Copy)]
+enum Guesses {
+    Made,
+    Enough,
+}
+
+fn settable(name: &str, value: bool, guesses: Guesses) -> Result<Gate, GateError> {
     let Some(gate) = known().find(|gate| gate.name == name) else {
-        let suggestion = closest(name, known().map(|gate| gate.name));
+        let suggestion = match guesses {
+            Guesses::Made => closest(name, known().map(|gate| gate.name)),
+            Guesses::Enough => None,
+        };
         return Err(GateError::Unknown { name: name.to_owned(), suggestion });
     };
     if gate.locked && value != gate.default {

@@ -99,6 +99,15 @@ fn help_goes_to_stdout_and_wins_over_everything_but_parse_errors() {
 }
 
 #[test]
+fn problems_with_logging_alone_are_told_as_such() {
+    let answer = kube_proxy(&["--logging-format=xml", "--write-config-to=x"]);
+    let expected = "\"command failed\" err=\"initialize logging: logging.format: Invalid value: ";
+    assert!(answer.stderr.contains(expected), "{}", answer.stderr);
+    let both = kube_proxy(&["--logging-format=xml", "--proxy-mode=x", "--write-config-to=x"]);
+    assert!(both.stderr.contains("err=\"failed validate: [logging.format: "), "{}", both.stderr);
+}
+
+#[test]
 fn version_is_answered_before_the_configuration_is_read() {
     let answer = kube_proxy(&["--config=/no/such/file", "--version"]);
     assert_eq!((answer.status, answer.stdout.as_str()), (0, "Kubernetes v1.37.1\n"));

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::fields::{self, Age};
-use super::suggest::closest;
+use super::suggest::{MOST_GUESSES, closest};
 use super::tree::{self, Content, Entry, Node, SyntaxError};
 use super::v1alpha1::{API_VERSION, KIND, KubeProxyConfiguration};
 
@@ -118,6 +118,7 @@ struct Walk {
     configuration: KubeProxyConfiguration,
     warnings: Vec<String>,
     misfits: Vec<Misfit>,
+    unknown: usize,
 }
 
 impl Walk {
@@ -147,11 +148,19 @@ impl Walk {
         } else if fields::is_group(path) {
             self.subgroup(path, &entry.value);
         } else {
-            let hint = closest(&entry.key, fields::children(group))
-                .map(|known| format!(", did you mean {:?}?", join(group, known)))
-                .unwrap_or_default();
+            let hint = self.guess(group, &entry.key);
             self.warn(entry.line, format!("unknown field {path:?}{hint}"));
         }
+    }
+
+    fn guess(&mut self, group: &str, key: &str) -> String {
+        self.unknown += 1;
+        if self.unknown > MOST_GUESSES {
+            return String::new();
+        }
+        closest(key, fields::children(group))
+            .map(|known| format!(", did you mean {:?}?", join(group, known)))
+            .unwrap_or_default()
     }
 
     fn subgroup(&mut self, path: &str, node: &Node) {

@@ -2,6 +2,9 @@
 //!
 //! Used for flags, subcommands, configuration fields and feature gates alike.
 
+/// Guesses that are made for one input: a file full of unknown words is no file of typos, and guessing takes time.
+pub const MOST_GUESSES: usize = 20;
+
 /// The closest known word, if one is close enough to be worth a guess.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = word.to_lowercase();

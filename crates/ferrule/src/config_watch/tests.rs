@@ -38,6 +38,7 @@ fn writing_in_place_is_a_change() {
 }
 
 /// Writes a file in pieces, slowly, as over a slow mount.
+#[expect(clippy::disallowed_methods, reason = "being slow is the point")]
 fn write_slowly(path: PathBuf) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut file = fs::File::create(&path).expect("opened");

@@ -153,7 +153,9 @@ fn rounded(bits: u64, exponent: i64) -> f32 {
     if exponent > 127 {
         return f32::INFINITY;
     }
-    (f64::from(kept) * 2_f64.powi(exponent)) as f32
+    #[expect(clippy::cast_possible_truncation)]
+    let value = (f64::from(kept) * 2_f64.powi(exponent)) as f32;
+    value
 }
 
 /// Prints a float as Go's `%g` does: the shortest form that reads back the same.

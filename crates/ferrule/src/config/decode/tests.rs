@@ -17,6 +17,14 @@ fn misfits(body: &str) -> String {
 }
 
 #[test]
+fn guesses_end_after_a_while() {
+    let keys: Vec<String> = (10..40).map(|index| format!("mode{index}: x")).collect();
+    let warnings = decoded(&keys.join("\n")).warnings;
+    let guesses = warnings.iter().filter(|warning| warning.contains("did you mean")).count();
+    assert_eq!((warnings.len(), guesses), (30, 20));
+}
+
+#[test]
 fn misfits_name_line_and_field_and_come_together() {
     assert_eq!(
         misfits("bindAddress: 5\nconntrack:\n  min: x\nnodePortAddresses: [a, 1]\n"),

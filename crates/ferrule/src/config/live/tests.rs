@@ -27,8 +27,8 @@ impl Running {
         fs::write(&path, &content).expect("written");
         let line = parse(&[format!("--config={}", path.display())]).expect("good flags");
         let completed = complete(&line, |path| fs::read(path)).expect("valid");
-        let live = LiveConfig::new(&line, &completed, content.into_bytes()).expect("a watch");
-        Self { _folder: folder, path, live }
+        let watched = LiveConfig::new(&line, &completed, content.into_bytes()).expect("a watch");
+        Self { _folder: folder, path, live: watched }
     }
 
     fn write(&mut self, body: &str) -> (Action, Vec<String>) {
