@@ -3,11 +3,13 @@
 //! Only the spelling lives here; what a value means for the proxy is decided in [`crate::settings`].
 
 mod duration;
+mod float;
 mod number;
 mod quantity;
 mod quote;
 
 pub use duration::{DurationError, GoDuration};
-pub use number::{format_float32, parse_bool, parse_digits, parse_float32, parse_int32};
+pub use float::{format_float32, parse_float32};
+pub use number::{parse_bool, parse_digits, parse_int32};
 pub use quantity::{Quantity, QuantityError};
 pub use quote::quoted;
