@@ -11,14 +11,26 @@ use super::{Content, Entry, Node, SyntaxError};
 /// Reads one JSON value; anything but white space after it is an error.
 pub fn parse(text: &str) -> Result<Node, SyntaxError> {
     serde_json::from_str(text)
-        .map_err(|error| SyntaxError { line: error.line().max(1), reason: reason(&error) })
+        .map_err(|error| SyntaxError { line: error.line().max(1), reason: reason(&error, text) })
 }
 
-/// The parser's message without the position it ends in; the line is told apart.
-fn reason(error: &serde_json::Error) -> String {
+/// The parser's message without the position it ends in, and the text there; the line is told apart.
+fn reason(error: &serde_json::Error, source: &str) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
-    text[..end].to_owned()
+    let near = surroundings(source, error.line(), error.column());
+    if near.is_empty() { text[..end].to_owned() } else { format!("{} near {near:?}", &text[..end]) }
+}
+
+/// What stands around a place: a JSON file is often one long line, whose number tells nothing.
+fn surroundings(source: &str, line: usize, column: usize) -> String {
+    const BEFORE: usize = 24;
+    const AFTER: usize = 8;
+    let text = source.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let wanted = column.saturating_sub(BEFORE)..column.saturating_add(AFTER);
+    let near: String =
+        text.char_indices().filter(|(at, _)| wanted.contains(at)).map(|(_, letter)| letter).collect();
+    near.trim().to_owned()
 }
 
 impl<'de> Deserialize<'de> for Node {

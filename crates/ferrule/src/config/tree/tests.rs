@@ -75,3 +75,16 @@ fn deep_and_exploding_documents_are_refused() {
     assert_eq!(refusal(&bomb).reason, "the document is too large");
     assert!(refusal("a: &a [*a]\n").reason.contains("anchor"));
 }
+
+#[test]
+fn a_slip_in_json_is_shown_with_what_stands_around_it() {
+    for (text, expected) in [
+        ("{\"a\": 1, \"mode\": }", "line 1: expected value near \"{\\\"a\\\": 1, \\\"mode\\\": }\""),
+        ("{\n  \"é\": [1,,2]\n}", "line 2: expected value near \"\\\"é\\\": [1,,2]\""),
+    ] {
+        assert_eq!(parse(text.as_bytes()).expect_err("a slip").to_string(), expected);
+    }
+    let long = format!("{{\"a\": [{}x]}}", "1, ".repeat(1000));
+    let shown = parse(long.as_bytes()).expect_err("a slip").to_string();
+    assert!(shown.len() < 100 && shown.contains("1, x]"), "{shown}");
+}
