@@ -42,9 +42,9 @@ bless: setup ## Rewrite the derived sections of all stories; read the diff befor
 	@$(STORY) bless
 
 .PHONY: bench
-bench: setup ## Measure time, allocations and memory of planning at several cluster sizes
+bench: setup ## Measure planning and nftables at several cluster sizes: time, allocations, memory
 	@echo 'Building the benchmarks (optimised, a minute or two the first time) …'
-	@cargo bench --quiet --locked -p ferrule-testkit --bench '*'
+	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends --bench '*'
 
 .PHONY: peer-check
 peer-check: setup ## Compare flags, configuration files and verdicts with the real kube-proxy (builds it once, with Go)

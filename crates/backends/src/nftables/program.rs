@@ -29,6 +29,9 @@ pub struct Program {
     words: Words,
     ids: StickyIds,
     chains: Counts<PoolChain>,
+    /// Chains of pool sizes that were made. One that went out of use stays, for it may be wanted again at once, and writing a
+    /// chain makes the kernel check all of them.
+    made: BTreeSet<PoolChain>,
     prefix_lengths: Counts<u8>,
     hairpins: Counts<KeyBytes>,
     hash: StateHash,
@@ -143,6 +146,7 @@ impl Program {
             words: Words { family: family_of(plan.node.family) },
             ids,
             chains: Counts::default(),
+            made: BTreeSet::new(),
             prefix_lengths: Counts::default(),
             hairpins: Counts::default(),
             hash: StateHash::default(),
@@ -159,6 +163,7 @@ impl Program {
             program.want(&compiled);
             elements.of_service(&frontend.owner.service).extend(compiled.elements);
         }
+        program.made = program.chains.wanted().copied().collect();
         program.hash.add_text(&program.skeleton_text());
         for element in elements.iter() {
             program.hash.add(element);
@@ -184,7 +189,6 @@ impl Program {
             }
         }
         let now = self.compiled_frontends(&PlanPools(plan), delta, |replaced| replaced.now.as_ref());
-        let before: BTreeSet<PoolChain> = self.chains.wanted().copied().collect();
         let lengths_before: BTreeSet<u8> = self.prefix_lengths.wanted().copied().collect();
         for compiled in now.values() {
             self.want(compiled);
@@ -197,7 +201,7 @@ impl Program {
         diff.now.extend(now.into_values().flat_map(|compiled| compiled.elements));
         let mut edit = diff.settle();
         self.hash_edit(&edit);
-        self.new_chains(&before, &mut edit);
+        self.new_chains(&mut edit);
         self.new_prefix_lengths(&lengths_before, &mut edit);
         edit
     }
@@ -302,8 +306,9 @@ impl Program {
         }
     }
 
-    fn new_chains(&self, before: &BTreeSet<PoolChain>, edit: &mut Edit) {
-        let new = in_order(self.chains.wanted().copied().filter(|chain| !before.contains(chain)));
+    fn new_chains(&mut self, edit: &mut Edit) {
+        let new = in_order(self.chains.wanted().copied().filter(|chain| !self.made.contains(chain)));
+        self.made.extend(new.iter().copied());
         edit.chains.extend(new.into_iter().map(|chain| chain.chain(self.site())));
     }
 
