@@ -21,7 +21,7 @@ pub struct Diagnostic {
 }
 
 /// The kinds of objects a proxy reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// `v1/Service`
     Service,
