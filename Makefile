@@ -27,6 +27,7 @@ demo: setup ## Show a small cluster, its plan and what becomes of some packets
 
 .PHONY: test
 test: setup ## Run every story and every test
+	@scripts/setup test
 	@scripts/test
 
 .PHONY: check

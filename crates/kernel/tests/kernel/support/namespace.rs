@@ -14,6 +14,12 @@ const AGAIN: &str = "FERRULE_TEST_IN_USER_NAMESPACE";
 /// forbidden too, the test is skipped, but not on a machine that is there for testing (`CI=true`).
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let name = thread::current().name().map(str::to_owned).expect("test threads have names");
+    let lacking = ["nft", "ip"].into_iter().find(|program| Command::new(program).arg("-V").output().is_err());
+    if let Some(program) = lacking {
+        assert!(!env::var("CI").is_ok_and(|ci| ci == "true"), "{program} is missing");
+        println!("{name}: skipped, {program} is missing");
+        return;
+    }
     let ran = thread::spawn(move || match enter_new_network_namespace() {
         Ok(()) => {
             test();
