@@ -214,7 +214,7 @@ fn memory() -> Row {
     Row {
         work: "memory, 30000 services / 150000 endpoints".into(),
         measured: format!(
-            "{:.1} MiB (cluster {:.1}, plan {:.1}), resident {:.1} MiB",
+            "{:.1} MiB (cluster {:.1}, plan {:.1}); resident with the allocator's slack {:.1} MiB",
             mib(both),
             mib(cluster_bytes),
             mib(both - cluster_bytes),
