@@ -1,14 +1,14 @@
 //! Real packets through a programmed node: what becomes of them is what the oracle says.
 #![allow(clippy::print_stdout, reason = "a test that could not ask something says so")]
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ferrule_backends::nftables::{Reason, Reconciler};
-use ferrule_kernel::nft::{Family, NftClient};
-use ferrule_model::IpFamily;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Question, or_skip};
-use ferrule_testkit::{Scene, Story, World, stories_in};
+use ferrule_testkit::{Scene, Story, stories_in};
+use support::program;
 
 fn packet_stories() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stories/packets-nftables");
@@ -18,25 +18,6 @@ fn packet_stories() -> Vec<PathBuf> {
 fn scenes(path: &Path) -> Vec<Scene> {
     let text = fs::read_to_string(path).expect("a story file");
     Story::parse(&text).and_then(|story| story.scenes()).expect("a story that runs")
-}
-
-/// Programs the node for a scene's world, both families.
-fn program(net: &NetWorld, world: &World) {
-    for (family, plan) in world.plan.families.iter() {
-        let plan = plan.clone();
-        let family = match family {
-            IpFamily::V4 => Family::Ip,
-            IpFamily::V6 => Family::Ip6,
-        };
-        let synced = net.node().run(move || {
-            let client = NftClient::open(family).expect("a netlink socket");
-            Reconciler::new(client)
-                .sync(&plan, Reason::Look)
-                .map(|_| ())
-                .map_err(|error| format!("{error:?}"))
-        });
-        synced.expect("the node's namespace").expect("a sync");
-    }
 }
 
 /// Every packet of a scene as a question to the kernel.

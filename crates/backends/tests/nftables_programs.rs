@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ferrule_backends::nftables::{Edit, Elements, Program, StickyIds};
 use ferrule_kernel::nft::{Element, KeyBytes, Name, Value, Verdict};
-use ferrule_model::{Change, Cluster, IpFamily, Timestamp, Touched};
+use ferrule_model::{Change, Cluster, IpFamily, Timestamp};
 use ferrule_plan::{NodeView, Quirks, plan, replan};
 use ferrule_testkit::random;
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ fn check_steps(changes: &[Change], view: &NodeView, family: IpFamily) -> Result<
     for change in changes {
         let touched = cluster.apply(change.clone());
         if touched.node || touched.service_cidrs {
-            continue_with_new_node(&mut cluster, &mut current, &touched, view);
+            replan(&mut current, &cluster, &touched, view);
             let now = current.families.get(family).expect("a family that was there");
             let (fresh, elements) = Program::of(now, program.ids().clone());
             (program, table) = (fresh, Table::of(&elements));
@@ -72,15 +72,6 @@ fn check_steps(changes: &[Change], view: &NodeView, family: IpFamily) -> Result<
         check_equal(&program, &table, now)?;
     }
     Ok(())
-}
-
-fn continue_with_new_node(
-    cluster: &mut Cluster,
-    current: &mut ferrule_plan::NodePlan,
-    touched: &Touched,
-    view: &NodeView,
-) {
-    replan(current, cluster, touched, view);
 }
 
 /// The table, the hash and the skeleton are those of a program made afresh with the same numbers.

@@ -1,16 +1,17 @@
 //! Random clusters programmed into the kernel and asked with real packets: the same answers as the oracle's.
 #![allow(clippy::print_stdout, reason = "the test says how much it asked")]
 
+mod support;
+
 use std::net::IpAddr;
 
-use ferrule_backends::nftables::{Reason, Reconciler};
-use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_model::{Change, EndpointSlice, IpFamily, Protocol};
 use ferrule_plan::{FrontendKey, LocalDetection, LoopbackNodePorts, NodeView, Packet, Quirks};
 use ferrule_testkit::netns::{NetSpec, NetWorld, Question, or_skip};
 use ferrule_testkit::{World, random};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use support::program;
 
 /// How many random worlds are tried in the normal run.
 const WORLDS: usize = 300;
@@ -89,21 +90,6 @@ fn hosts() -> NetSpec {
         spec = spec.beyond(client, &[]);
     }
     spec
-}
-
-fn program(net: &NetWorld, world: &World) {
-    for (family, plan) in world.plan.families.iter() {
-        let plan = plan.clone();
-        let family = if family == IpFamily::V4 { Family::Ip } else { Family::Ip6 };
-        let synced = net.node().run(move || {
-            let client = NftClient::open(family).expect("a netlink socket");
-            Reconciler::new(client)
-                .sync(&plan, Reason::Look)
-                .map(|_| ())
-                .map_err(|error| format!("{error:?}"))
-        });
-        synced.expect("the node's namespace").expect("a sync");
-    }
 }
 
 /// A packet from somebody to every frontend, and to ports and addresses beside them.
