@@ -2,4 +2,7 @@
 //!
 //! Sees plans, never Services. Writing the objects is `ferrule-kernel`'s work, deciding what to write the reconciler's.
 
+mod dataplane;
 pub mod nftables;
+
+pub use dataplane::Dataplane;

@@ -1,7 +1,6 @@
 //! One run of the program, in kube-proxy's order: parse, answer `--help` and `--version`, complete, log, validate, act.
 //!
-//! Errors before logging is set up are plain lines; later ones are logged as `command failed`. Running a proxy is not
-//! built yet; see [`Failure::NothingToRun`].
+//! Errors before logging is set up are plain lines; later ones are logged as `command failed`.
 
 mod commands;
 
@@ -12,11 +11,14 @@ use std::process::ExitCode;
 use tracing::{error, info, warn};
 
 use crate::causes::with_causes;
+use crate::cleanup::{self, CleanupError};
 use crate::cli::version::{self, Request};
 use crate::cli::{self, CommandLine, flags, help};
+use crate::config::live::LiveConfig;
 use crate::config::{CompleteError, Completed, complete, encode::encode};
 use crate::logging::{self, LogHandle};
-use crate::settings::{Problems, ProxyMode, Settings};
+use crate::run::{self, Ended, Source, StartError};
+use crate::settings::{Problems, Settings};
 
 /// Why a run ended badly, after the command line was understood.
 #[derive(Debug, thiserror::Error)]
@@ -39,12 +41,29 @@ pub enum Failure {
         #[source]
         source: io::Error,
     },
-    /// The part that serves traffic does not exist yet.
+    /// The part that talks to an API server does not exist yet.
     #[error(
-        "no proxy mode is built yet in this version of Ferrule ({} was asked for): it reads, checks and writes configurations only",
-        .0.name()
+        "this version of Ferrule cannot talk to an API server yet, only serve a folder of manifests (--manifests)"
     )]
-    NothingToRun(ProxyMode),
+    NoSource,
+    /// The file named by `--config` cannot be watched.
+    #[error("watching {path:?}")]
+    Watch {
+        /// The path given.
+        path: String,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Something could not be removed.
+    #[error("error while tearing down")]
+    Cleanup(#[from] CleanupError),
+    /// The configuration changed in a way that needs a new process, which whoever runs this one starts.
+    #[error("the content of the configuration file was updated")]
+    Restart,
+    /// The proxy could not be started.
+    #[error("starting the proxy")]
+    Start(#[from] StartError),
 }
 
 impl From<Problems> for Failure {
@@ -101,7 +120,12 @@ fn logged(line: &CommandLine) -> ExitCode {
 }
 
 fn act(line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
-    let completed = complete(line, |path| std::fs::read(path))?;
+    let mut content = None;
+    let completed = complete(line, |path| {
+        let bytes = std::fs::read(path)?;
+        content = Some(bytes.clone());
+        Ok(bytes)
+    })?;
     if !completed.strict_warnings.is_empty() {
         info!(err = %completed.strict_warnings.join("\n"), "Using lenient decoding as strict decoding failed");
     }
@@ -113,13 +137,37 @@ fn act(line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
     log_warnings(&completed);
     let settings = Settings::resolve(&completed, &line.text(flags::MASTER))?;
     let path = line.text(flags::WRITE_CONFIG_TO);
-    if path.is_empty() {
-        return Err(Failure::NothingToRun(settings.mode));
+    if !path.is_empty() {
+        let text = encode(&completed.effective.to_written());
+        std::fs::write(&path, text).map_err(|source| Failure::Write { path: path.clone(), source })?;
+        info!(file = path, "Wrote configuration");
+        return Ok(());
     }
-    let text = encode(&completed.effective.to_written());
-    std::fs::write(&path, text).map_err(|source| Failure::Write { path: path.clone(), source })?;
-    info!(file = path, "Wrote configuration");
-    Ok(())
+    if line.is_on(flags::CLEANUP) {
+        return Ok(cleanup::everything()?);
+    }
+    serve(line, &completed, (&settings, content), log)
+}
+
+fn serve(
+    line: &CommandLine,
+    completed: &Completed,
+    (settings, content): (&Settings, Option<Vec<u8>>),
+    log: &LogHandle,
+) -> Result<(), Failure> {
+    let source = match line.text(flags::MANIFESTS) {
+        path if path.is_empty() => return Err(Failure::NoSource),
+        path => Source::Manifests(path.into()),
+    };
+    let watched = content.map(|content| LiveConfig::new(line, completed, content)).transpose();
+    let watched = watched.map_err(|source| Failure::Watch { path: line.text(flags::CONFIG), source })?;
+    info!(version = version::short(), "Version info");
+    let ended = run::run(settings, &source, watched, log.clone())?;
+    run::log_end(ended);
+    match ended {
+        Ended::Signal(_) => Ok(()),
+        Ended::Restart => Err(Failure::Restart),
+    }
 }
 
 /// All flags with their values at verbosity 1, as kube-proxy logs them and as tools grep for them.

@@ -1,13 +1,14 @@
-//! kube-proxy rebuilt: flags, configuration, logging, and (in time) the run loop.
+//! kube-proxy rebuilt: flags, configuration, logging, and the run loop.
 //!
 //! A library so that tests can reach every part; the program in `main.rs` only calls [`app::run`]. Reading order:
 //! [`cli`] (what was asked), [`config`] (what is in effect), [`settings`] (what it means), [`resolve`] (what it means on
-//! this node), [`logging`], [`config_watch`].
+//! this node), [`run`] (the loop), [`logging`], [`config_watch`].
 
 #![forbid(unsafe_code)]
 
 pub mod app;
 pub mod causes;
+pub mod cleanup;
 pub mod cli;
 pub mod config;
 pub mod config_watch;
@@ -15,4 +16,5 @@ pub mod gates;
 pub mod go;
 pub mod logging;
 pub mod resolve;
+pub mod run;
 pub mod settings;

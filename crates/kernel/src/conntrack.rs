@@ -23,8 +23,12 @@ const DESTINATION_PORT: u16 = 3;
 const FILTER: u16 = 25;
 const FILTER_ORIGINAL: u16 = 1;
 const FILTER_REPLY: u16 = 2;
-/// In a filter: the protocol of the tuple counts, nothing else.
+const IPV4_DESTINATION: u16 = 2;
+const IPV6_DESTINATION: u16 = 4;
+/// In a filter: which parts of the tuple count.
+const BY_DESTINATION: u32 = 1 << 1;
 const BY_PROTOCOL: u32 = 1 << 3;
+const BY_DESTINATION_PORT: u32 = 1 << 5;
 
 /// UDP's number among protocols.
 pub const UDP: u8 = 17;
@@ -51,6 +55,27 @@ pub struct Direction {
     pub destination: SocketAddr,
 }
 
+/// Which flows are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentTo {
+    /// All of the protocol.
+    Anywhere,
+    /// Those that were sent to this port of any address.
+    Port(u16),
+    /// Those that were sent here.
+    Address(SocketAddr),
+}
+
+impl SentTo {
+    fn covers(self, destination: SocketAddr) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Port(port) => destination.port() == port,
+            Self::Address(address) => destination == address,
+        }
+    }
+}
+
 /// The kernel's table of connections.
 #[derive(Debug)]
 pub struct Conntrack {
@@ -65,14 +90,24 @@ impl Conntrack {
 
     /// The flows of a family and protocol. An interrupted list may lack some.
     pub fn flows(&mut self, family: Family, protocol: u8) -> Result<Dump<Flow>, NetlinkError> {
+        self.flows_to(family, protocol, SentTo::Anywhere)
+    }
+
+    /// Those of them that were sent somewhere. The kernel picks them: it may know millions of others.
+    pub fn flows_to(
+        &mut self,
+        family: Family,
+        protocol: u8,
+        sent_to: SentTo,
+    ) -> Result<Dump<Flow>, NetlinkError> {
         let fixed = [family.number(), 0, 0, 0];
-        match self.list(&filtered(fixed, protocol), protocol) {
+        match self.list(&filtered(fixed, protocol, sent_to), protocol, sent_to) {
             Err(error)
                 if error
                     .refusal()
                     .is_some_and(|refusal| refusal.is(Errno::OPNOTSUPP) || refusal.is(Errno::INVAL)) =>
             {
-                self.list(&fixed, protocol)
+                self.list(&fixed, protocol, sent_to)
             }
             listed => listed,
         }
@@ -90,9 +125,11 @@ impl Conntrack {
         }
     }
 
-    fn list(&mut self, body: &[u8], protocol: u8) -> Result<Dump<Flow>, NetlinkError> {
+    fn list(&mut self, body: &[u8], protocol: u8, sent_to: SentTo) -> Result<Dump<Flow>, NetlinkError> {
         let request = Request { operation: "listing conntrack's flows", kind: GET, body };
-        self.socket.dump(request, |message| flow(message).filter(|flow| flow.protocol == protocol))
+        let is_asked_for =
+            |flow: &Flow| flow.protocol == protocol && sent_to.covers(flow.original.destination);
+        self.socket.dump(request, |message| flow(message).filter(is_asked_for))
     }
 }
 
@@ -127,16 +164,34 @@ fn addresses(attributes: Attributes<'_>) -> Option<(IpAddr, IpAddr)> {
     ipv4(1).zip(ipv4(2)).or_else(|| ipv6(3).zip(ipv6(4)))
 }
 
-/// Asks for flows of one protocol only.
-fn filtered(fixed: [u8; FIXED], protocol: u8) -> Vec<u8> {
+/// Asks for flows of one protocol that were sent somewhere.
+fn filtered(fixed: [u8; FIXED], protocol: u8, sent_to: SentTo) -> Vec<u8> {
+    let (parts, address, port) = match sent_to {
+        SentTo::Anywhere => (BY_PROTOCOL, None, None),
+        SentTo::Port(port) => (BY_PROTOCOL | BY_DESTINATION_PORT, None, Some(port)),
+        SentTo::Address(to) => {
+            (BY_PROTOCOL | BY_DESTINATION | BY_DESTINATION_PORT, Some(to.ip()), Some(to.port()))
+        }
+    };
     let mut writer = Writer::new();
     writer.raw(&fixed);
     writer.nest(ORIGINAL, |writer| {
-        writer.nest(TUPLE_PROTOCOL, |writer| writer.byte(PROTOCOL_NUMBER, protocol));
+        if let Some(address) = address {
+            writer.nest(TUPLE_ADDRESSES, |writer| match address {
+                IpAddr::V4(ip) => writer.bytes(IPV4_DESTINATION, &ip.octets()),
+                IpAddr::V6(ip) => writer.bytes(IPV6_DESTINATION, &ip.octets()),
+            });
+        }
+        writer.nest(TUPLE_PROTOCOL, |writer| {
+            writer.byte(PROTOCOL_NUMBER, protocol);
+            if let Some(port) = port {
+                writer.bytes(DESTINATION_PORT, &port.to_be_bytes());
+            }
+        });
     });
     writer.nest(FILTER, |writer| {
         // These two are in host order, unlike all else here.
-        writer.bytes(FILTER_ORIGINAL, &BY_PROTOCOL.to_ne_bytes());
+        writer.bytes(FILTER_ORIGINAL, &parts.to_ne_bytes());
         writer.bytes(FILTER_REPLY, &0_u32.to_ne_bytes());
     });
     writer.as_bytes().to_vec()

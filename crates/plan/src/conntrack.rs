@@ -3,12 +3,13 @@
 //! TCP and SCTP are never touched. Readiness, locality and policies do not matter: a flow lives as long as its endpoint
 //! serves. Finding and deleting the flows is the kernel crate's work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use ferrule_model::{Protocol, ServicePortName};
+use ferrule_model::Protocol;
 
+use crate::delta::Replaced;
 use crate::{FamilyPlan, Frontend, FrontendKey, PlanDelta};
 
 /// A conntrack entry, as far as it matters here.
@@ -22,26 +23,66 @@ pub struct Flow {
     pub answered_by: SocketAddr,
 }
 
-/// Judges flows under one plan.
-#[derive(Clone, Debug)]
-pub struct StaleFlows<'a> {
-    plan: &'a FamilyPlan,
-    /// UDP frontends the last change took away; flows redirected by them have nothing to stand on.
-    gone: BTreeMap<FrontendKey, &'a Arc<Frontend>>,
+/// Judges flows. Holds copies of what it needs, so that flows can be looked through while the plan goes on changing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StaleFlows {
+    /// Who serves behind each UDP frontend that is looked at.
+    serving: BTreeMap<FrontendKey, Box<[(IpAddr, u16)]>>,
+    /// UDP frontends that were taken away; flows redirected by them have nothing to stand on.
+    gone: BTreeSet<FrontendKey>,
+    /// This host's addresses, for node ports.
+    host_addresses: BTreeSet<IpAddr>,
 }
 
-impl<'a> StaleFlows<'a> {
+impl StaleFlows {
     /// Flows that the plan itself rules out.
-    pub fn under(plan: &'a FamilyPlan) -> Self {
-        Self { plan, gone: BTreeMap::new() }
+    pub fn under(plan: &FamilyPlan) -> Self {
+        let mut stale = Self::default();
+        for (key, _) in plan.frontends().filter(|(key, _)| is_udp(key)) {
+            stale.look_at(plan, *key);
+        }
+        stale.knowing_host_of(plan)
     }
 
-    /// Also flows of frontends that a change removed: a deleted Service, a withdrawn address.
-    #[must_use]
-    pub fn after(mut self, delta: &'a PlanDelta) -> Self {
-        let gone = delta.frontends.iter().filter(|(_, replaced)| replaced.now.is_none());
-        self.gone.extend(gone.filter_map(|(key, replaced)| Some((*key, replaced.was.as_ref()?))));
-        self
+    /// Flows that became stale by a change. Those of frontends that it removed are among them: of a deleted Service,
+    /// of a withdrawn address.
+    pub fn by_change(plan: &FamilyPlan, delta: &PlanDelta) -> Self {
+        let mut stale = Self::default();
+        for owner in &delta.stale_flows {
+            let port = plan.services.get(&owner.service).and_then(|service| service.port(owner));
+            for claim in port.into_iter().flat_map(|port| port.claims.iter()) {
+                stale.look_at(plan, claim.key);
+            }
+        }
+        for (key, replaced) in delta.frontends.iter().filter(|(key, _)| is_udp(key)) {
+            if replaced.now.is_none() {
+                stale.gone.insert(*key);
+            } else if !is_same_owner(replaced) {
+                stale.look_at(plan, *key);
+            }
+        }
+        stale.knowing_host_of(plan)
+    }
+
+    /// Whether there is nothing to look for.
+    pub fn is_empty(&self) -> bool {
+        self.serving.is_empty() && self.gone.is_empty()
+    }
+
+    /// The frontends whose flows are looked at.
+    pub fn frontends(&self) -> impl Iterator<Item = &FrontendKey> {
+        self.serving.keys().chain(&self.gone)
+    }
+
+    /// Adds what another one looks for. Where both know a frontend, the other one is the newer.
+    pub fn merge(&mut self, newer: Self) {
+        for key in newer.frontends() {
+            self.serving.remove(key);
+            self.gone.remove(key);
+        }
+        self.serving.extend(newer.serving);
+        self.gone.extend(newer.gone);
+        self.host_addresses = newer.host_addresses;
     }
 
     /// Whether a flow must go.
@@ -58,29 +99,48 @@ impl<'a> StaleFlows<'a> {
                     || self.was_redirected_by_gone(&node_port, flow))
     }
 
+    fn look_at(&mut self, plan: &FamilyPlan, key: FrontendKey) {
+        let Some(frontend) = plan.frontend(&key) else { return };
+        let service = plan.services.get(&frontend.owner.service);
+        if let Some(port) = service.and_then(|service| service.port(&frontend.owner)) {
+            self.serving.insert(key, port.serving.clone());
+        }
+    }
+
+    fn knowing_host_of(mut self, plan: &FamilyPlan) -> Self {
+        if !self.is_empty() {
+            self.host_addresses.clone_from(&plan.node.host_addresses);
+        }
+        self
+    }
+
     /// A Service address without serving endpoints has no flow that may stay.
     fn is_stale_by_address(&self, key: &FrontendKey, flow: &Flow) -> bool {
-        let serving = self.plan.frontend(key).and_then(|frontend| self.serving(&frontend.owner));
-        serving.is_some_and(|serving| !is_among(serving, flow.answered_by))
+        self.serving.get(key).is_some_and(|serving| !is_among(serving, flow.answered_by))
     }
 
     /// A node port without serving endpoints says nothing: the port may be somebody else's on this host.
     fn is_stale_by_node_port(&self, key: &FrontendKey, flow: &Flow) -> bool {
-        let serving = self.plan.frontend(key).and_then(|frontend| self.serving(&frontend.owner));
+        let serving = self.serving.get(key);
         serving.is_some_and(|serving| !serving.is_empty() && !is_among(serving, flow.answered_by))
     }
 
     fn was_redirected_by_gone(&self, key: &FrontendKey, flow: &Flow) -> bool {
-        flow.answered_by != flow.to && self.gone.contains_key(key)
-    }
-
-    fn serving(&self, owner: &ServicePortName) -> Option<&[(IpAddr, u16)]> {
-        Some(&self.plan.services.get(&owner.service)?.port(owner)?.serving)
+        flow.answered_by != flow.to && self.gone.contains(key)
     }
 
     fn is_of_this_host(&self, ip: IpAddr) -> bool {
-        ip.is_loopback() || self.plan.node.host_addresses.contains(&ip)
+        ip.is_loopback() || self.host_addresses.contains(&ip)
     }
+}
+
+fn is_udp(key: &FrontendKey) -> bool {
+    matches!(key, FrontendKey::Address(_, Protocol::Udp, _) | FrontendKey::NodePort(Protocol::Udp, _))
+}
+
+fn is_same_owner(replaced: &Replaced<Arc<Frontend>>) -> bool {
+    let owner = |frontend: &Option<Arc<Frontend>>| frontend.as_ref().map(|frontend| frontend.owner.clone());
+    owner(&replaced.was) == owner(&replaced.now)
 }
 
 fn is_among(serving: &[(IpAddr, u16)], endpoint: SocketAddr) -> bool {

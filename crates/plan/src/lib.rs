@@ -21,6 +21,7 @@
 //! Read on in the order a change takes: [`replan`] → pools → topology → policy → frontends → conflicts → [`PlanDelta`].
 //! To learn what a plan means for a packet, ask [`outcome`]; to read one, [`show()`].
 
+mod addresses;
 mod conflicts;
 mod conntrack;
 mod delta;
@@ -37,6 +38,7 @@ mod show;
 mod topology;
 mod view;
 
+pub use addresses::*;
 pub use conntrack::*;
 pub use delta::*;
 pub use ir::*;

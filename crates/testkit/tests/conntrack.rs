@@ -202,7 +202,7 @@ fn the_flows_of_a_deleted_service_go_with_it() {
     redirected.push(udp(at(NODE, 32000), at(SERVING, 9090)));
     check("K17: without the delta", &world, &redirected, 0);
 
-    let stale = StaleFlows::under(world.family(IpFamily::V4).expect("an IPv4 plan")).after(delta(&step));
+    let stale = StaleFlows::by_change(world.family(IpFamily::V4).expect("an IPv4 plan"), delta(&step));
     assert!(redirected.iter().all(|flow| stale.contains(flow)), "K17: with the delta");
     assert!(!not_redirected(8000).iter().any(|flow| stale.contains(flow)), "K17: nobody redirected these");
     let tcp = redirected.iter().map(|flow| Flow { protocol: Tcp, ..*flow });
@@ -216,7 +216,7 @@ fn a_deleted_node_port_takes_no_flow_of_another_address_along() {
     let mut world =
         World::of(&format!("{SERVICE}\n endpoint svc {SERVING} ready\n{other}")).expect("a world");
     let step = world.then("gone service svc").expect("words the world knows");
-    let stale = StaleFlows::under(world.family(IpFamily::V4).expect("an IPv4 plan")).after(delta(&step));
+    let stale = StaleFlows::by_change(world.family(IpFamily::V4).expect("an IPv4 plan"), delta(&step));
     assert!(stale.contains(&udp(at(NODE, 32000), at(SERVING, 9090))), "the node port's own flow");
     assert!(!stale.contains(&udp(at("172.30.1.2", 32000), at("10.240.9.9", 53))), "another Service's flow");
     assert!(!stale.contains(&udp(at("198.51.100.7", 32000), at("10.240.9.9", 53))), "somebody else's flow");

@@ -142,7 +142,7 @@ impl Program {
     /// The program of a whole plan, with the elements it consists of. Numbers that a former run gave are kept.
     pub fn of(plan: &FamilyPlan, ids: StickyIds) -> (Self, Elements) {
         let mut program = Self {
-            node: plan.node.clone(),
+            node: as_programmed(&plan.node),
             words: Words { family: family_of(plan.node.family) },
             ids,
             chains: Counts::default(),
@@ -208,7 +208,7 @@ impl Program {
 
     /// Whether a plan's node settings are those of this program; if not, everything is to be written again.
     pub fn is_for(&self, plan: &FamilyPlan) -> bool {
-        self.node == plan.node
+        self.node == as_programmed(&plan.node)
     }
 
     /// Tells this state from another.
@@ -425,6 +425,11 @@ fn in_order(chains: impl Iterator<Item = PoolChain>) -> Vec<PoolChain> {
     let mut chains: Vec<PoolChain> = chains.collect();
     chains.sort_by_key(|chain| (!chain.targets().is_empty(), *chain));
     chains
+}
+
+/// What the rules say of the node: its interfaces' addresses beyond those that accept NodePorts are not in them.
+fn as_programmed(node: &NodeTraffic) -> NodeTraffic {
+    NodeTraffic { host_addresses: BTreeSet::new(), ..node.clone() }
 }
 
 fn family_of(family: IpFamily) -> Family {

@@ -23,11 +23,15 @@ use super::sticky_ids::StickyIds;
 const MOST_TRIES: usize = 20;
 /// About how many elements a portion of a first sync has.
 const PORTION: usize = 20_000;
+/// How often the kernel may refuse that everything is written in place before the table is replaced: another program may have
+/// given a chain of ours another hook, which no rewrite can undo.
+const PATIENCE: u8 = 2;
 
 /// Keeps one family's table as the plan wants it.
 pub struct Reconciler<K> {
     kernel: K,
     state: State,
+    refused_rewrites: u8,
 }
 
 /// What we know of the table.
@@ -51,8 +55,11 @@ struct Applied {
 pub enum Reason<'a> {
     /// The plan changed so.
     PlanChanged(&'a PlanDelta),
-    /// It is time to look, or there is reason to: start, drift, a failure before.
+    /// It is time to look, or there is reason to: start, a failure before.
     Look,
+    /// Somebody else touched the table. What is wrong with it is not looked for: in the kernel that takes longer than writing
+    /// everything, which packets do not notice.
+    Repair,
 }
 
 /// What a sync did.
@@ -84,6 +91,18 @@ pub enum Way {
     Made,
 }
 
+impl Way {
+    /// In a word, for the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Adopted => "adopted",
+            Self::Changed => "changed",
+            Self::Rewritten => "rewritten",
+            Self::Made => "made",
+        }
+    }
+}
+
 /// A sync that failed. Nothing is assumed of the table afterwards.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
@@ -98,12 +117,17 @@ pub enum SyncError {
 impl<K: NftTables> Reconciler<K> {
     /// Knows nothing yet.
     pub fn new(kernel: K) -> Self {
-        Self { kernel, state: State::Unknown }
+        Self { kernel, state: State::Unknown, refused_rewrites: 0 }
     }
 
     /// The kernel this one talks to.
     pub fn kernel(&mut self) -> &mut K {
         &mut self.kernel
+    }
+
+    /// The netlink address under which its commits are announced.
+    pub fn own_address(&self) -> u32 {
+        self.kernel.port()
     }
 
     /// Makes the table what the plan wants.
@@ -115,15 +139,17 @@ impl<K: NftTables> Reconciler<K> {
                 self.change(*applied, plan, delta)?
             }
             (State::Applied(applied), Reason::PlanChanged(_)) => {
-                let (program, elements) = Program::of(plan, applied.program.ids().clone());
-                self.rewrite(program, elements)?
+                self.rewrite_or_replace(plan, Program::of(plan, applied.program.ids().clone()))?
             }
             (State::Applied(applied), Reason::Look)
                 if applied.lingering.is_empty() && self.kernel.generation()? == applied.stamp.generation =>
             {
                 (*applied, SyncReport::default())
             }
-            (_, Reason::Look) | (State::Unknown, _) => self.look(plan)?,
+            (State::Applied(applied), Reason::Repair) if Observed::is_in_force(&mut self.kernel)? => {
+                self.rewrite_or_replace(plan, Program::of(plan, applied.program.ids().clone()))?
+            }
+            (_, Reason::Look | Reason::Repair) | (State::Unknown, _) => self.look(plan)?,
         };
         let lingering = applied.lingering.len();
         self.state = State::Applied(Box::new(applied));
@@ -213,11 +239,23 @@ impl<K: NftTables> Reconciler<K> {
             let applied = Applied { program, stamp, lingering: BTreeMap::new() };
             return Ok((applied, SyncReport::default()));
         }
-        if observed::has_our_sets(&mut self.kernel, &program)? {
-            self.rewrite(program, elements)
-        } else {
-            self.replace(plan)
+        self.rewrite_or_replace(plan, (program, elements))
+    }
+
+    /// Writes everything anew in place if that can be done, and else puts a new table in the place of the old one.
+    fn rewrite_or_replace(
+        &mut self,
+        plan: &FamilyPlan,
+        (program, elements): (Program, Elements),
+    ) -> Result<(Applied, SyncReport), SyncError> {
+        if self.refused_rewrites >= PATIENCE || !observed::has_our_sets(&mut self.kernel, &program)? {
+            return self.replace(plan);
         }
+        let rewritten = self.rewrite(program, elements);
+        if matches!(rewritten, Err(SyncError::Commit(CommitError::Refused { .. }))) {
+            self.refused_rewrites += 1;
+        }
+        rewritten
     }
 
     /// Writes everything anew in one transaction, all but what clients stick to.
@@ -258,6 +296,7 @@ impl<K: NftTables> Reconciler<K> {
         transaction.add_elements(elements.into_all());
         let (stamp, report) = self.commit(&transaction, &program, None)?;
         let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+        self.refused_rewrites = 0;
         Ok((applied, SyncReport { way: Way::Made, ..report }))
     }
 

@@ -14,6 +14,8 @@ pub const WRITE_CONFIG_TO: &str = "write-config-to";
 pub const CLEANUP: &str = "cleanup";
 /// `--init-only`
 pub const INIT_ONLY: &str = "init-only";
+/// `--manifests`
+pub const MANIFESTS: &str = "manifests";
 /// `--hostname-override`
 pub const HOSTNAME_OVERRIDE: &str = "hostname-override";
 /// `--master`
@@ -213,6 +215,7 @@ mod tests {
             WRITE_CONFIG_TO,
             CLEANUP,
             INIT_ONLY,
+            MANIFESTS,
             HOSTNAME_OVERRIDE,
             MASTER,
             HEALTHZ_PORT,

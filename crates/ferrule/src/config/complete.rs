@@ -78,9 +78,11 @@ pub fn complete(
 pub fn complete_with_file(line: &CommandLine, bytes: &[u8]) -> Result<Completed, CompleteError> {
     let Decoded { mut configuration, mut warnings } = decode(bytes)?;
     drop_ungated_split_streams(&mut configuration, &mut warnings);
+    let min_sync_period_is_set = Effective::names_min_sync_period(&configuration);
     fill_defaults(&mut configuration);
     overlay(line, &mut configuration, |flag| flag.beside_config == BesideConfig::Merged);
-    finish(line, Effective::from_written(configuration), warnings)
+    let effective = Effective { min_sync_period_is_set, ..Effective::from_written(configuration) };
+    finish(line, effective, warnings)
 }
 
 /// kube-proxy forgets `splitStream` of a file whatever the gates say, so that files with it start; with the gate it
@@ -107,6 +109,10 @@ fn finish(
 ) -> Result<Completed, CompleteError> {
     let origin = if line.text(flags::CONFIG).is_empty() { Origin::Flags } else { Origin::File };
     let mode_was_unset = effective.configuration.mode.is_empty();
+    if mode_was_unset && !line.text(flags::MANIFESTS).is_empty() {
+        // Nobody swaps an image there, so the mode that serves best is the default.
+        "nftables".clone_into(&mut effective.configuration.mode);
+    }
     fill_platform_defaults(&mut effective.configuration);
     let hostname = line.text(flags::HOSTNAME_OVERRIDE);
     if !hostname.is_empty() {
@@ -139,6 +145,7 @@ fn from_flags(line: &CommandLine) -> Effective {
     Effective {
         sync_period: line.duration(period),
         min_sync_period: line.duration(min_period),
+        min_sync_period_is_set: line.is_given(min_period),
         masquerade_all: line.is_on(flags::MASQUERADE_ALL),
         cluster_cidrs,
         configuration,

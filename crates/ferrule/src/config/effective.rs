@@ -15,6 +15,8 @@ pub struct Effective {
     pub sync_period: GoDuration,
     /// Shortest sync period of the active mode.
     pub min_sync_period: GoDuration,
+    /// Whether that was asked for; a zero in a file asks for nothing.
+    pub min_sync_period_is_set: bool,
     /// `masqueradeAll` of the active mode.
     pub masquerade_all: bool,
     /// `clusterCIDR`, split; a flag can make it one empty entry, which a file cannot say.
@@ -38,7 +40,25 @@ impl Effective {
             "" => Vec::new(),
             list => split_cidrs(list),
         };
-        Self { configuration, sync_period, min_sync_period, masquerade_all, cluster_cidrs }
+        let min_sync_period_is_set = false;
+        Self {
+            configuration,
+            sync_period,
+            min_sync_period,
+            min_sync_period_is_set,
+            masquerade_all,
+            cluster_cidrs,
+        }
+    }
+
+    /// Whether the active mode's block of a file names a shortest sync period; asked before defaults are filled in.
+    pub fn names_min_sync_period(configuration: &KubeProxyConfiguration) -> bool {
+        let named = match configuration.mode.as_str() {
+            "ipvs" => configuration.ipvs.min_sync_period,
+            "nftables" => configuration.nftables.min_sync_period,
+            _ => configuration.iptables.min_sync_period,
+        };
+        named != GoDuration::ZERO
     }
 
     /// Puts the picked values back into the active mode's block; the other modes' blocks get zeros, as kube-proxy

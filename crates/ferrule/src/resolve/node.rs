@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ferrule_model::{Node, NodeName};
+use ferrule_model::{Change, Node, NodeName};
 use ipnet::IpNet;
 
 use crate::settings::DetectLocal;
@@ -29,6 +29,15 @@ impl NodeFacts {
     /// What a Node says.
     pub fn of(node: &Node) -> Self {
         Self { host_ips: node.host_ips.clone(), pod_cidrs: node.pod_cidrs.clone() }
+    }
+
+    /// What the last Node among some changes says; nothing if there is none.
+    pub fn among(changes: &[Change]) -> Self {
+        let mut nodes = changes.iter().rev().filter_map(|change| match change {
+            Change::Node(Some(node)) => Some(node),
+            _ => None,
+        });
+        nodes.next().map(Self::of).unwrap_or_default()
     }
 }
 

@@ -148,7 +148,11 @@ pub(super) fn sync(effective: &Effective, problems: &mut Collector) -> SyncSetti
         let reason = format!("must be greater than or equal to {ROOT}.MinSyncPeriod");
         problems.invalid(format!("{ROOT}.SyncPeriod"), &min_period, &reason);
     }
-    SyncSettings { period: period.to_std(), min_period: min_period.to_std() }
+    SyncSettings {
+        period: period.to_std(),
+        min_period: min_period.to_std(),
+        min_period_is_set: effective.min_sync_period_is_set,
+    }
 }
 
 fn check_positive(name: &str, duration: GoDuration, problems: &mut Collector) {

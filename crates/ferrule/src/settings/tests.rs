@@ -367,7 +367,14 @@ fn settings_hold_what_the_file_says() {
     )
     .expect("valid");
     assert_eq!(settings.mode, ProxyMode::Ipvs);
-    assert_eq!(settings.sync, SyncSettings { period: Duration::from_secs(30), min_period: Duration::ZERO });
+    assert_eq!(
+        settings.sync,
+        SyncSettings {
+            period: Duration::from_secs(30),
+            min_period: Duration::ZERO,
+            min_period_is_set: false
+        }
+    );
     assert_eq!(settings.masquerade, Masquerade { all: true, mark: 8 });
     assert_eq!(settings.ipvs.scheduler, "wrr");
     assert_eq!(settings.ipvs.exclude_cidrs, ["10.0.0.0/8".parse::<IpNet>().expect("a block")]);

@@ -228,6 +228,8 @@ pub struct SyncSettings {
     pub period: Duration,
     /// Shortest time between two syncs.
     pub min_period: Duration,
+    /// Whether the user asked for it; otherwise it is only the longest pause there may be.
+    pub min_period_is_set: bool,
 }
 
 /// Which packets are masqueraded, and how they are marked.

@@ -206,7 +206,7 @@ impl Run {
                 .world
                 .family(family)
                 .zip(self.step.deltas.get(family))
-                .is_some_and(|(plan, delta)| StaleFlows::under(plan).after(delta).contains(&flow));
+                .is_some_and(|(plan, delta)| StaleFlows::by_change(plan, delta).contains(&flow));
             self.hold(row.line, told.to_string(), if stale { "delete" } else { "keep" }.to_string());
         }
         Ok(())

@@ -27,12 +27,20 @@ pub(super) enum Observed {
 impl Observed {
     /// Looks.
     pub(super) fn table(kernel: &mut impl NftTables) -> Result<Self, NetlinkError> {
-        if kernel.table()?.is_none() {
-            return Ok(Self::Nothing);
+        match kernel.table()? {
+            None => return Ok(Self::Nothing),
+            // Somebody put it to sleep; one that is awake takes its place.
+            Some(table) if table.dormant => return Ok(Self::Foreign),
+            Some(_) => {}
         }
         let stamps = kernel.elements(&SetName::Stamp.name())?.unwrap_or_default().elements;
         let stamp = stamps.iter().find_map(Stamp::read).filter(|stamp| stamp.layout == LAYOUT);
         Ok(stamp.map_or(Self::Foreign, Self::Ours))
+    }
+
+    /// Whether there is a table of our name that is in force.
+    pub(super) fn is_in_force(kernel: &mut impl NftTables) -> Result<bool, NetlinkError> {
+        Ok(kernel.table()?.is_some_and(|table| !table.dormant))
     }
 }
 

@@ -47,6 +47,16 @@ pub const FLAGS: &[Flag] = &[
         doc: "Do the part of the start that needs full privileges, then exit; a second container with fewer privileges can go on from there.",
     },
     Flag {
+        name: "manifests",
+        short: None,
+        kind: FlagKind::Text,
+        default: "",
+        field: "",
+        beside_config: BesideConfig::Counts,
+        standing: Standing::Current,
+        doc: "Folder of YAML or JSON manifests to serve instead of a cluster: Services, EndpointSlices, this Node, ServiceCIDRs. It is watched. Without --proxy-mode, the mode is then nftables.",
+    },
+    Flag {
         name: "hostname-override",
         short: None,
         kind: FlagKind::Text,

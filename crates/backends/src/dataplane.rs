@@ -1,0 +1,39 @@
+//! What the program sees of a mode: one family's rules in the kernel, whatever they are made of.
+
+use ferrule_kernel::kernel::NftTables;
+use ferrule_plan::FamilyPlan;
+
+use crate::nftables::{Reason, Reconciler, SyncError, SyncReport};
+
+/// Keeps one family's rules in the kernel as the plan wants them.
+pub trait Dataplane: Send {
+    /// Brings the kernel in line with the plan. After a failure nothing is assumed of it, whatever the next reason.
+    fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError>;
+
+    /// Takes away what lingered, some milliseconds after the sync that said so.
+    fn finish(&mut self) -> Result<SyncReport, SyncError>;
+
+    /// Removes everything of ours.
+    fn remove_everything(&mut self) -> Result<(), SyncError>;
+
+    /// The netlink address under which our commits are announced.
+    fn own_address(&self) -> u32;
+}
+
+impl<K: NftTables + Send> Dataplane for Reconciler<K> {
+    fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError> {
+        self.sync(plan, reason)
+    }
+
+    fn finish(&mut self) -> Result<SyncReport, SyncError> {
+        self.finish()
+    }
+
+    fn remove_everything(&mut self) -> Result<(), SyncError> {
+        self.remove_everything()
+    }
+
+    fn own_address(&self) -> u32 {
+        self.own_address()
+    }
+}

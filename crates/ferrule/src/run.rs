@@ -1,0 +1,209 @@
+//! The running proxy: one loop over one closed set of events.
+//!
+//! Threads that wait for something (a source of objects, the kernel's news, signals, the configuration file) only send an
+//! [`Event`]; everything that changes state happens here, one thing after another.
+
+mod drift;
+mod flows;
+mod manifests;
+mod pacing;
+mod proxy;
+mod signals;
+mod start;
+mod told;
+mod view;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use ferrule_kernel::interfaces;
+use ferrule_model::{Change, Diagnostic};
+use tracing::{info, warn};
+
+use crate::causes::with_causes;
+use crate::config::live::Action;
+use crate::logging::LogHandle;
+use crate::settings::{Settings, SyncSettings};
+pub use drift::Drift;
+pub use flows::{Cleaned, FlowCleaner, delete_stale};
+pub use pacing::{Pace, Pacing, Pause, Retry};
+pub use proxy::{Proxy, Synced};
+pub use start::{Source, StartError, run};
+pub use view::{Site, node_view};
+
+/// How long after a commit a packet may still be on its way through what that commit took out of use.
+const LINGER: Duration = Duration::from_millis(20);
+/// A pass over everything is due this often, as in kube-proxy.
+const PERIODIC: Duration = Duration::from_hours(1);
+/// After a first failure a sync is tried again this soon.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+
+/// After this many events there is a look at what is due.
+const MOST_AT_ONCE: usize = 1024;
+
+/// What the loop can be told.
+#[derive(Debug, PartialEq)]
+pub enum Event {
+    /// The cluster changed.
+    News(News),
+    /// Everything there was at the start has been told.
+    InSync,
+    /// Somebody else changed our rules.
+    Drift(Drift),
+    /// Somebody may have changed our rules.
+    RulesUncertain,
+    /// Some interface got or lost an address.
+    AddressesChanged,
+    /// The configuration file changed.
+    Configuration(Action),
+    /// It is time to end, by this signal.
+    End(&'static str),
+}
+
+/// What a source of objects tells.
+#[derive(Debug, Default, PartialEq)]
+pub struct News {
+    /// What changed.
+    pub changes: Vec<Change>,
+    /// What of it could not be used.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By a signal.
+    Signal(&'static str),
+    /// The configuration changed in a way that needs a new process.
+    Restart,
+}
+
+/// The loop.
+pub struct Loop {
+    proxy: Proxy,
+    pacing: Pacing,
+    /// Before everything there was at the start has been told, rules would be missing.
+    in_sync: bool,
+    finish_at: Option<Instant>,
+    log: LogHandle,
+}
+
+impl Loop {
+    /// A loop that has not begun.
+    pub fn new(proxy: Proxy, sync: &SyncSettings, log: LogHandle) -> Self {
+        let pacing = Pacing::new(pace(sync), Instant::now());
+        Self { proxy, pacing, in_sync: false, finish_at: None, log }
+    }
+
+    /// Runs until it is told to end.
+    pub fn run(&mut self, events: &Receiver<Event>) -> Ended {
+        loop {
+            let first = match events.recv_timeout(self.patience()) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ended::Restart,
+            };
+            for event in first.into_iter().chain(events.try_iter().take(MOST_AT_ONCE)) {
+                if let Some(ended) = self.take(event) {
+                    return ended;
+                }
+            }
+            self.act(Instant::now());
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let due = self.in_sync.then(|| self.pacing.due_at());
+        let next = due.into_iter().chain(self.finish_at).min();
+        next.map_or(PERIODIC, |next| next.saturating_duration_since(Instant::now()))
+    }
+
+    fn take(&mut self, event: Event) -> Option<Ended> {
+        let is_wanted = match event {
+            Event::News(news) => self.proxy.take(news),
+            Event::InSync => {
+                self.in_sync = true;
+                true
+            }
+            Event::Drift(drift) => {
+                self.proxy.take_drift(drift);
+                self.pacing.want_repair();
+                true
+            }
+            Event::RulesUncertain => {
+                self.proxy.look_again();
+                true
+            }
+            Event::AddressesChanged => self.take_addresses(),
+            Event::Configuration(Action::Apply(settings)) => self.apply(&settings),
+            Event::Configuration(Action::Keep) => false,
+            Event::Configuration(Action::Restart) => return Some(Ended::Restart),
+            Event::End(signal) => return Some(Ended::Signal(signal)),
+        };
+        if is_wanted {
+            self.pacing.want();
+        }
+        None
+    }
+
+    fn take_addresses(&mut self) -> bool {
+        match interfaces::addresses() {
+            Ok(addresses) => self.proxy.set_addresses(addresses.into_iter().map(|found| found.address)),
+            Err(error) => {
+                warn!(
+                    err = with_causes(&error),
+                    "Listing the addresses of this host, the known ones stay in use"
+                );
+                false
+            }
+        }
+    }
+
+    fn apply(&mut self, settings: &Settings) -> bool {
+        self.log.configure(&settings.logging);
+        self.pacing.set(pace(&settings.sync));
+        let site = self.proxy.site();
+        self.proxy.set_view(node_view(settings, &site))
+    }
+
+    fn act(&mut self, now: Instant) {
+        if self.finish_at.is_some_and(|at| at <= now) {
+            self.finish_at = None;
+            if !self.proxy.finish() {
+                self.pacing.want();
+            }
+        }
+        if self.in_sync && self.pacing.due_at() <= now {
+            self.sync(now);
+        }
+    }
+
+    fn sync(&mut self, began: Instant) {
+        self.pacing.begin();
+        let synced = self.proxy.sync();
+        let now = Instant::now();
+        self.pacing.end(began, now, synced.is_well());
+        if self.proxy.is_lingering() {
+            self.finish_at = Some(now + LINGER);
+        }
+    }
+}
+
+/// The pace the settings ask for.
+fn pace(sync: &SyncSettings) -> Pace {
+    let pause = if sync.min_period_is_set {
+        Pause::Fixed(sync.min_period)
+    } else {
+        Pause::ByCost { at_most: sync.min_period }
+    };
+    let retry = Retry { first: FIRST_RETRY.min(sync.period), longest: sync.period };
+    Pace { pause, retry, at_least_every: PERIODIC.max(sync.min_period) }
+}
+
+/// Says that it ends, and why.
+pub fn log_end(ended: Ended) {
+    match ended {
+        Ended::Signal(name) => info!(signal = name, "Ending; the rules stay in the kernel"),
+        Ended::Restart => info!("Ending to be started anew; the rules stay in the kernel"),
+    }
+}

@@ -1,0 +1,197 @@
+//! Listens to the kernel: who touched our rules, and whether the host's addresses changed.
+//!
+//! One thread for both. What is to be done about it is the loop's matter.
+
+use std::io;
+use std::sync::mpsc::SyncSender as Sender;
+
+use ferrule_kernel::interfaces::AddressWatch;
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::{self, Family, News, NftWatch, What};
+use ferrule_model::IpFamily;
+use rustix::event::{PollFd, PollFlags, poll};
+use tracing::error;
+
+use super::Event;
+use crate::causes::with_causes;
+
+/// Somebody else changed our table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// The family of the table.
+    pub family: IpFamily,
+    /// What was changed; empty if the kernel could not tell all.
+    pub what: String,
+    /// By whom, where the kernel tells.
+    pub by: Option<String>,
+}
+
+/// Listens from now on; ends with the loop.
+pub fn listen(own: Vec<u32>, events: Sender<Event>) -> Result<(), ListenError> {
+    let mut rules = NftWatch::open().map_err(ListenError::Netlink)?;
+    let mut addresses = AddressWatch::open().map_err(ListenError::Netlink)?;
+    let work = move || {
+        let mut commit = Commit::new(own);
+        while let Ok(()) = wait(&rules, &addresses) {
+            let mut news = Vec::new();
+            match rules.read() {
+                Ok(read) => news.extend(commit.take(read)),
+                Err(error) => error!(err = with_causes(&error), "Reading changes of nftables rules"),
+            }
+            if addresses.changed().unwrap_or(true) {
+                news.push(Event::AddressesChanged);
+            }
+            if news.into_iter().any(|event| events.send(event).is_err()) {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("kernel-news".to_owned()).spawn(work).map_err(ListenError::Thread)?;
+    Ok(())
+}
+
+/// Why nobody listens.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The kernel does not let us.
+    #[error("listening to changes of nftables rules and addresses")]
+    Netlink(#[source] NetlinkError),
+    /// There is no thread for it.
+    #[error("starting the thread that listens to the kernel")]
+    Thread(#[source] io::Error),
+}
+
+fn wait(rules: &NftWatch, addresses: &AddressWatch) -> io::Result<()> {
+    let mut descriptors = [PollFd::new(rules, PollFlags::IN), PollFd::new(addresses, PollFlags::IN)];
+    loop {
+        match poll(&mut descriptors, None) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The changes of one commit of somebody else, gathered until the kernel says who it was.
+#[derive(Debug)]
+struct Commit {
+    /// Netlink addresses of our own.
+    own: Vec<u32>,
+    touched: Vec<(IpFamily, String)>,
+}
+
+impl Commit {
+    fn new(own: Vec<u32>) -> Self {
+        Self { own, touched: Vec::new() }
+    }
+
+    fn take(&mut self, news: News) -> Vec<Event> {
+        let events = match news {
+            News::Events(events) => events,
+            News::Missed => {
+                self.touched.clear();
+                return vec![Event::RulesUncertain];
+            }
+        };
+        let mut drifts = Vec::new();
+        for event in events {
+            match event.what {
+                What::Generation { process, process_name, .. } => {
+                    drifts.extend(self.finish(named(process, process_name.as_deref()).as_deref()));
+                }
+                _ if self.own.contains(&event.port) => {}
+                _ => self.touched.extend(described(&event)),
+            }
+        }
+        drifts
+    }
+
+    fn finish(&mut self, by: Option<&str>) -> Vec<Event> {
+        let touched = std::mem::take(&mut self.touched);
+        let of_family = |family| {
+            let mut what: Vec<&str> =
+                touched.iter().filter(|(of, _)| *of == family).map(|(_, what)| what.as_str()).collect();
+            what.dedup();
+            (!what.is_empty())
+                .then(|| Event::Drift(Drift { family, what: shortened(&what), by: by.map(str::to_owned) }))
+        };
+        IpFamily::BOTH.into_iter().filter_map(of_family).collect()
+    }
+}
+
+fn named(process: Option<u32>, name: Option<&str>) -> Option<String> {
+    match (process, name) {
+        (Some(process), Some(name)) => Some(format!("{name} (process {process})")),
+        (Some(process), None) => Some(format!("process {process}")),
+        (None, name) => name.map(str::to_owned),
+    }
+}
+
+/// The first few things that were touched.
+fn shortened(what: &[&str]) -> String {
+    const MOST: usize = 3;
+    if let Some(all) = what.iter().find(|what| what.starts_with("table")) {
+        return (*all).to_owned();
+    }
+    let shown = what.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    match what.len().saturating_sub(MOST) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn described(event: &nft::Event) -> Option<(IpFamily, String)> {
+    if event.table.as_ref()?.as_str() != nft::TABLE {
+        return None;
+    }
+    let family = match event.family? {
+        Family::Ip => IpFamily::V4,
+        Family::Ip6 => IpFamily::V6,
+    };
+    let done = if event.removed { "removed" } else { "added or changed" };
+    let what = match &event.what {
+        What::Table => format!("table {done}"),
+        What::Set(name) => format!("set {name} {done}"),
+        What::Elements(set) => format!("elements of {set} {done}"),
+        What::Chain(name) => format!("chain {name} {done}"),
+        What::Rule(chain) => format!("rule of {chain} {done}"),
+        What::Other | What::Generation { .. } => format!("something {done}"),
+    };
+    Some((family, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrule_kernel::nft::Name;
+
+    fn event(port: u32, table: &str, what: What) -> nft::Event {
+        nft::Event { family: Some(Family::Ip), table: Some(Name::new(table)), port, removed: true, what }
+    }
+
+    fn committed() -> nft::Event {
+        let what = What::Generation { id: 7, process: Some(42), process_name: Some("nft".to_owned()) };
+        nft::Event { family: None, table: None, port: 9, removed: false, what }
+    }
+
+    #[test]
+    fn a_commit_of_another_program_is_told_once_with_its_name() {
+        let mut commit = Commit::new(vec![1]);
+        let element = || event(9, nft::TABLE, What::Elements(Name::new("services")));
+        assert_eq!(commit.take(News::Events(vec![element(), element()])), []);
+        let chain = event(9, nft::TABLE, What::Chain(Name::new("pool-1")));
+        let told = commit.take(News::Events(vec![chain, committed()]));
+        let what = "elements of services removed, chain pool-1 removed".to_owned();
+        let drift = Drift { family: IpFamily::V4, what, by: Some("nft (process 42)".to_owned()) };
+        assert_eq!(told, [Event::Drift(drift)]);
+    }
+
+    #[test]
+    fn our_own_commits_and_other_tables_are_nothing_to_us() {
+        let mut commit = Commit::new(vec![1]);
+        let ours = event(1, nft::TABLE, What::Table);
+        let others = event(9, "firewall", What::Table);
+        assert_eq!(commit.take(News::Events(vec![ours, others, committed()])), []);
+        assert_eq!(commit.take(News::Missed), [Event::RulesUncertain]);
+    }
+}

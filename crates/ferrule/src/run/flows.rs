@@ -1,0 +1,122 @@
+//! Stale UDP flows, deleted by a thread of its own: the table of connections may be long, and the next change must not wait.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use ferrule_kernel::conntrack::{self, Conntrack, SentTo};
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::Family;
+use ferrule_model::{IpFamily, PerFamily, Protocol};
+use ferrule_plan::{Flow, FrontendKey, StaleFlows};
+use tracing::{info, warn};
+
+use crate::causes::with_causes;
+
+/// Up to this many frontends are asked for one by one, so that the kernel picks out their flows. Beyond, one list of all UDP
+/// flows is cheaper than as many walks through the table.
+const ASKED_ONE_BY_ONE: usize = 8;
+
+/// What one look through the flows brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cleaned {
+    /// The family.
+    pub family: IpFamily,
+    /// How many flows were deleted.
+    pub deleted: usize,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Deletes stale flows in the background.
+#[derive(Debug)]
+pub struct FlowCleaner {
+    orders: Sender<(IpFamily, StaleFlows)>,
+}
+
+impl FlowCleaner {
+    /// Starts the thread, in the network namespace of this one. It ends when this is dropped.
+    pub fn start(report: impl Fn(Cleaned) + Send + 'static) -> std::io::Result<Self> {
+        let (orders, todo) = mpsc::channel();
+        std::thread::Builder::new().name("stale-flows".to_owned()).spawn(move || work(&todo, &report))?;
+        Ok(Self { orders })
+    }
+
+    /// Has these flows deleted soon.
+    pub fn delete(&self, family: IpFamily, stale: StaleFlows) {
+        if !stale.is_empty() {
+            // The thread ends only with the program.
+            let _ = self.orders.send((family, stale));
+        }
+    }
+}
+
+fn work(todo: &Receiver<(IpFamily, StaleFlows)>, report: &impl Fn(Cleaned)) {
+    while let Ok((family, stale)) = todo.recv() {
+        let mut orders = PerFamily::default();
+        orders.set(family, stale);
+        // What came meanwhile is done in the same walk.
+        for (family, newer) in todo.try_iter() {
+            match orders.slot(family) {
+                Some(stale) => stale.merge(newer),
+                slot @ None => *slot = Some(newer),
+            }
+        }
+        for (family, stale) in orders.iter() {
+            clean(family, stale, report);
+        }
+    }
+}
+
+fn clean(family: IpFamily, stale: &StaleFlows, report: &impl Fn(Cleaned)) {
+    let began = Instant::now();
+    match delete_stale(family, stale) {
+        Ok(deleted) => {
+            let took = began.elapsed();
+            info!(v = 2, %family, deleted, ?took, "Looked for stale UDP flows");
+            report(Cleaned { family, deleted, took });
+        }
+        Err(error) => {
+            let err = with_causes(&error);
+            warn!(%family, err, "Stale UDP flows could not be deleted, clients may reach endpoints that are gone");
+        }
+    }
+}
+
+/// Deletes the stale flows of a family; says how many there were.
+pub fn delete_stale(family: IpFamily, stale: &StaleFlows) -> Result<usize, NetlinkError> {
+    let mut kernel = Conntrack::open()?;
+    let mut deleted = 0;
+    for sent_to in questions(stale) {
+        let listed = kernel.flows_to(family_of(family), conntrack::UDP, sent_to)?;
+        for flow in listed.items.iter().filter(|flow| stale.contains(&as_planned(flow))) {
+            kernel.delete(flow)?;
+            deleted += 1;
+        }
+    }
+    Ok(deleted)
+}
+
+fn questions(stale: &StaleFlows) -> Vec<SentTo> {
+    let frontends: Vec<&FrontendKey> = stale.frontends().collect();
+    if frontends.len() > ASKED_ONE_BY_ONE {
+        return vec![SentTo::Anywhere];
+    }
+    let question = |key: &FrontendKey| match *key {
+        FrontendKey::Address(ip, _, port) => SentTo::Address(SocketAddr::new(ip, port)),
+        FrontendKey::NodePort(_, port) | FrontendKey::LoopbackNodePort(_, port) => SentTo::Port(port),
+        FrontendKey::OtherPorts(_) => SentTo::Anywhere,
+    };
+    frontends.into_iter().map(question).collect()
+}
+
+fn as_planned(flow: &conntrack::Flow) -> Flow {
+    Flow { protocol: Protocol::Udp, to: flow.original.destination, answered_by: flow.reply.source }
+}
+
+fn family_of(family: IpFamily) -> Family {
+    match family {
+        IpFamily::V4 => Family::Ip,
+        IpFamily::V6 => Family::Ip6,
+    }
+}

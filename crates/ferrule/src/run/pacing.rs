@@ -1,0 +1,137 @@
+//! When the next sync may begin, and when it must.
+//!
+//! Told what is wanted and what became of it; reads no clock. A pass over everything is due now and then, a failed sync is
+//! tried again, and between two syncs there is a pause: a fixed one if the user set it, otherwise one that keeps the share of
+//! time spent syncing small.
+
+use std::time::{Duration, Instant};
+
+/// Of the time that passes, one part in this many may be spent syncing.
+const SHARE: u32 = 10;
+/// Syncs that take no longer than this together follow each other at once.
+const CHEAP: Duration = Duration::from_millis(50);
+/// A repair does not wait for a longer pause than this.
+const LONGEST_WAIT_FOR_REPAIR: Duration = Duration::from_secs(1);
+
+/// The pause between two syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Always this long, counted from the end of a sync.
+    Fixed(Duration),
+    /// As long as syncing takes more than its share of the time, but at most this long.
+    ByCost {
+        /// The longest pause.
+        at_most: Duration,
+    },
+}
+
+/// When a failed sync is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// After the first failure.
+    pub first: Duration,
+    /// Twice as long after each further one, up to this.
+    pub longest: Duration,
+}
+
+/// What the pace is set by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The pause between two syncs.
+    pub pause: Pause,
+    /// When a failed sync is tried again.
+    pub retry: Retry,
+    /// How long after a sync there is another one, asked for or not.
+    pub at_least_every: Duration,
+}
+
+/// The state of the pace.
+#[derive(Clone, Debug)]
+pub struct Pacing {
+    pace: Pace,
+    wanted: bool,
+    urgent: bool,
+    /// Before this no sync begins.
+    not_before: Instant,
+    /// The same for a repair.
+    not_before_for_repair: Instant,
+    /// When there is a sync that nobody asked for.
+    next_unasked: Instant,
+    failures: u32,
+    /// Time spent syncing beyond its share, at the end of the last sync.
+    debt: Duration,
+    last_end: Instant,
+}
+
+impl Pacing {
+    /// Nothing was done yet, so the first sync may begin at once.
+    pub fn new(pace: Pace, now: Instant) -> Self {
+        Self {
+            pace,
+            wanted: false,
+            urgent: false,
+            not_before: now,
+            not_before_for_repair: now,
+            next_unasked: now + pace.at_least_every,
+            failures: 0,
+            debt: Duration::ZERO,
+            last_end: now,
+        }
+    }
+
+    /// Takes over another pace for the syncs to come.
+    pub fn set(&mut self, pace: Pace) {
+        self.pace = pace;
+    }
+
+    /// Something is to be synced.
+    pub fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Something is to be repaired.
+    pub fn want_repair(&mut self) {
+        self.wanted = true;
+        self.urgent = true;
+    }
+
+    /// When the next sync is due.
+    pub fn due_at(&self) -> Instant {
+        match (self.wanted, self.urgent) {
+            (true, true) => self.not_before.min(self.not_before_for_repair),
+            (true, false) => self.not_before,
+            (false, _) => self.next_unasked.max(self.not_before),
+        }
+    }
+
+    /// A sync begins; what is wanted from now on is for the next one.
+    pub fn begin(&mut self) {
+        self.wanted = false;
+        self.urgent = false;
+    }
+
+    /// A sync that began then has ended now.
+    pub fn end(&mut self, began: Instant, now: Instant, succeeded: bool) {
+        let took = now.saturating_duration_since(began);
+        let earned = now.saturating_duration_since(self.last_end) / SHARE;
+        self.debt = (self.debt + took).saturating_sub(earned);
+        self.last_end = now;
+        let pause = match self.pace.pause {
+            Pause::Fixed(pause) => pause,
+            Pause::ByCost { at_most } => (self.debt.saturating_sub(CHEAP) * SHARE).min(at_most),
+        };
+        self.not_before = now + pause;
+        self.not_before_for_repair = now + pause.min(LONGEST_WAIT_FOR_REPAIR);
+        self.failures = if succeeded { 0 } else { self.failures.saturating_add(1) };
+        self.next_unasked = now + if succeeded { self.pace.at_least_every } else { self.until_retry() };
+    }
+
+    fn until_retry(&self) -> Duration {
+        let Retry { first, longest } = self.pace.retry;
+        let doubled = 1_u32.checked_shl(self.failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        first.saturating_mul(doubled).min(longest).min(self.pace.at_least_every)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The state of a running proxy: what the cluster says, what this node is to do about it, and how far the kernel has it.
+//!
+//! Changes are only noted; [`Proxy::sync`] plans them together and brings the kernel in line, each family on its own.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use ferrule_backends::Dataplane;
+use ferrule_backends::nftables::{Reason, SyncError, SyncReport, Way};
+use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Touched};
+use ferrule_plan::{NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
+use tracing::{error, info, warn};
+
+use super::drift::Drift;
+use super::flows::FlowCleaner;
+use super::told::Told;
+use super::{News, view::Site};
+use crate::causes::with_causes;
+
+/// A running proxy.
+pub struct Proxy {
+    view: NodeView,
+    cluster: Cluster,
+    plan: NodePlan,
+    /// What changed since the last plan.
+    touched: Touched,
+    families: PerFamily<Served>,
+    flows: FlowCleaner,
+    unusable: Told,
+    contested: Told,
+}
+
+/// One family that is served.
+struct Served {
+    dataplane: Box<dyn Dataplane>,
+    need: Need,
+    /// Whether all flows are to be looked through after the next success, since what was stale before is not known.
+    all_flows: bool,
+    /// Whether something is to be taken away in a while.
+    lingering: bool,
+}
+
+/// What a family needs beside the changes of its plan.
+#[derive(Debug)]
+enum Need {
+    Nothing,
+    /// To find out how it stands: at the start, after a failure, now and then.
+    Look,
+    /// To be repaired, since somebody touched it.
+    Repair(Option<Drift>),
+}
+
+/// What a sync did.
+#[derive(Debug, Default)]
+pub struct Synced {
+    /// For each family that was synced, what was written, or why not.
+    pub families: PerFamily<Result<SyncReport, SyncError>>,
+}
+
+impl Synced {
+    /// Whether nothing failed.
+    pub fn is_well(&self) -> bool {
+        self.families.iter().all(|(_, result)| result.is_ok())
+    }
+}
+
+impl Proxy {
+    /// Nothing is known yet, neither of the cluster nor of the kernel.
+    pub fn new(view: NodeView, dataplanes: PerFamily<Box<dyn Dataplane>>, flows: FlowCleaner) -> Self {
+        let served = |_, dataplane| Served { dataplane, need: Need::Look, all_flows: true, lingering: false };
+        Self {
+            view,
+            cluster: Cluster::default(),
+            plan: NodePlan::default(),
+            touched: Touched { node: true, ..Touched::default() },
+            families: dataplanes.map(served),
+            flows,
+            unusable: Told::default(),
+            contested: Told::default(),
+        }
+    }
+
+    /// What the cluster says, as far as it is known.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Notes changes of the cluster; says whether anything is to be done about them.
+    pub fn take(&mut self, news: News) -> bool {
+        let looked_at = news.changes.iter().map(object_of);
+        for diagnostic in self.unusable.news(looked_at, news.diagnostics) {
+            warn!(object = %diagnostic, "Cannot use all of an object");
+        }
+        for change in news.changes {
+            self.touched.merge(self.cluster.apply(change));
+        }
+        !self.touched.is_empty()
+    }
+
+    /// Notes other settings; says whether anything is to be done about them.
+    pub fn set_view(&mut self, view: NodeView) -> bool {
+        self.touched.node |= view != self.view;
+        self.view = view;
+        self.touched.node
+    }
+
+    /// Notes the addresses of the host's interfaces; says whether anything is to be done about them.
+    pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) -> bool {
+        let addresses = addresses.into_iter().collect();
+        if self.view.interface_addresses == addresses {
+            return false;
+        }
+        self.view.interface_addresses = addresses;
+        self.touched.node |= !take_over_addresses(&mut self.plan, &self.cluster, &self.view);
+        self.touched.node
+    }
+
+    /// The node as it is seen now, but for the settings.
+    pub fn site(&self) -> Site {
+        Site {
+            name: self.view.name.clone(),
+            families: self.view.families.clone(),
+            interface_addresses: self.view.interface_addresses.clone(),
+        }
+    }
+
+    /// Notes that somebody touched the rules.
+    pub fn take_drift(&mut self, drift: Drift) {
+        if let Some(served) = self.families.slot(drift.family) {
+            served.need = Need::Repair(Some(drift));
+        }
+    }
+
+    /// Notes that the rules may not be what they were.
+    pub fn look_again(&mut self) {
+        for family in IpFamily::BOTH {
+            if let Some(served) = self.families.slot(family)
+                && matches!(served.need, Need::Nothing)
+            {
+                served.need = Need::Look;
+            }
+        }
+    }
+
+    /// Plans what changed and brings the kernel in line.
+    pub fn sync(&mut self) -> Synced {
+        let touched = std::mem::take(&mut self.touched);
+        let (mut deltas, contested) = if touched.is_empty() {
+            Default::default()
+        } else {
+            replan(&mut self.plan, &self.cluster, &touched, &self.view)
+        };
+        let looked_at = touched.services.iter().map(|name| (ObjectKind::Service, name.to_string()));
+        for diagnostic in self.contested.news(looked_at, contested) {
+            warn!(object = %diagnostic, "Cannot serve all of an object");
+        }
+        let mut synced = Synced::default();
+        for family in IpFamily::BOTH {
+            let delta = deltas.slot(family).take().unwrap_or_default();
+            if let Some(result) = self.sync_family(family, &delta) {
+                synced.families.set(family, result);
+            }
+        }
+        synced
+    }
+
+    fn sync_family(&mut self, family: IpFamily, delta: &PlanDelta) -> Option<Result<SyncReport, SyncError>> {
+        let plan = self.plan.families.get(family)?;
+        let served = self.families.slot(family).as_mut()?;
+        let need = std::mem::replace(&mut served.need, Need::Nothing);
+        let reason = match &need {
+            Need::Look => Reason::Look,
+            Need::Repair(_) => Reason::Repair,
+            Need::Nothing if delta.is_empty() => return None,
+            Need::Nothing => Reason::PlanChanged(delta),
+        };
+        let began = Instant::now();
+        let result = served.dataplane.sync(plan, reason);
+        match &result {
+            Ok(report) => {
+                log_success(family, &need, report, began.elapsed());
+                served.lingering = report.lingering > 0;
+                let stale = if std::mem::take(&mut served.all_flows) {
+                    StaleFlows::under(plan)
+                } else {
+                    StaleFlows::by_change(plan, delta)
+                };
+                self.flows.delete(family, stale);
+            }
+            Err(error) => {
+                error!(%family, err = with_causes(error), "Sync failed, the rules in the kernel stay as they are");
+                served.need = Need::Look;
+                served.all_flows = true;
+            }
+        }
+        Some(result)
+    }
+
+    /// Whether something is to be taken away in a while.
+    pub fn is_lingering(&self) -> bool {
+        self.families.iter().any(|(_, served)| served.lingering)
+    }
+
+    /// Takes away what lingered; says whether that went well.
+    pub fn finish(&mut self) -> bool {
+        let mut well = true;
+        for family in IpFamily::BOTH {
+            let Some(served) = self.families.slot(family).as_mut().filter(|served| served.lingering) else {
+                continue;
+            };
+            served.lingering = false;
+            if let Err(error) = served.dataplane.finish() {
+                error!(%family, err = with_causes(&error), "Removing what is no longer used failed");
+                served.need = Need::Look;
+                well = false;
+            }
+        }
+        well
+    }
+}
+
+/// The object a change is about, as reports name it.
+fn object_of(change: &Change) -> (ObjectKind, String) {
+    match change {
+        Change::Service(name, _) => (ObjectKind::Service, name.to_string()),
+        Change::Slice(name, ..) => (ObjectKind::EndpointSlice, name.to_string()),
+        Change::Node(_) => (ObjectKind::Node, String::new()),
+        Change::ServiceCidr(name, _) => (ObjectKind::ServiceCidr, name.clone()),
+    }
+}
+
+fn log_success(family: IpFamily, need: &Need, report: &SyncReport, took: Duration) {
+    let SyncReport { written, removed, commits, way, .. } = *report;
+    match need {
+        Need::Repair(drift) => {
+            let what = drift.as_ref().map(|drift| drift.what.as_str());
+            let by = drift.as_ref().and_then(|drift| drift.by.as_deref()).unwrap_or("unknown");
+            warn!(%family, what, by, written, ?took, "Another program changed our rules, repaired");
+        }
+        Need::Look if way != Way::Adopted => {
+            info!(%family, written, removed, commits, ?took, way = way.name(), "Rules written");
+        }
+        Need::Look | Need::Nothing => {
+            info!(v = 2, %family, written, removed, commits, ?took, way = way.name(), "Synced");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! From settings to a running loop: what this machine can do, who this node is, then everything is put together.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, SyncSender as Sender};
+use std::time::Duration;
+
+use ferrule_backends::Dataplane;
+use ferrule_backends::nftables::Reconciler;
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::{Family, NftClient, TABLE};
+use ferrule_kernel::probe::{Findings, Unusable, probe};
+use ferrule_kernel::{interfaces, sysctl};
+use ferrule_model::{IpFamily, NodeIps, NodeName, PerFamily};
+use ferrule_watch::file::{ManifestFolder, OpenError};
+use tracing::{info, warn};
+
+use super::drift::{self, ListenError};
+use super::flows::FlowCleaner;
+use super::proxy::Proxy;
+use super::view::{Site, node_view};
+use super::{Ended, Event, Loop, manifests, signals};
+use crate::causes::with_causes;
+use crate::config::live::LiveConfig;
+use crate::logging::LogHandle;
+use crate::resolve::{
+    Families, FamilyError, FamilyFacts, NodeFacts, NodeNameError, SanityFacts, Stack, check_families,
+    check_node_ports, families, node_ports, resolve_node_name,
+};
+use crate::settings::{ProxyMode, Settings};
+
+/// How long the thread that watches the configuration file waits at a time.
+const CONFIGURATION_PATIENCE: Duration = Duration::from_hours(1);
+
+/// How many events may wait. A source that is faster than the loop waits too, instead of filling the memory.
+const INBOX: usize = 256;
+
+/// Where the objects come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A folder of manifests.
+    Manifests(PathBuf),
+}
+
+/// Why a run did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The part that serves in this mode does not exist yet.
+    #[error("proxy mode {} is not built yet in this version of Ferrule, use --proxy-mode=nftables", .0.name())]
+    ModeNotBuilt(ProxyMode),
+    /// This node has no name.
+    #[error("finding out this node's name")]
+    NodeName(#[from] NodeNameError),
+    /// This node cannot be served.
+    #[error("choosing IP families")]
+    Families(#[from] FamilyError),
+    /// Settings that cannot work here.
+    #[error("{0}")]
+    Unfit(String),
+    /// The kernel lacks something, or does not let us.
+    #[error("preparing nftables mode")]
+    Unusable(#[from] Unusable),
+    /// The kernel does not answer.
+    #[error("asking the kernel")]
+    Kernel(#[from] NetlinkError),
+    /// The folder of manifests cannot be watched.
+    #[error("reading manifests")]
+    Manifests(#[from] OpenError),
+    /// Nobody listens to the kernel.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A thread, a signal handler.
+    #[error("starting threads")]
+    Threads(#[source] io::Error),
+}
+
+/// Runs a proxy until it is told to end.
+pub fn run(
+    settings: &Settings,
+    source: &Source,
+    configuration: Option<LiveConfig>,
+    log: LogHandle,
+) -> Result<Ended, StartError> {
+    if settings.mode != ProxyMode::Nftables {
+        return Err(StartError::ModeNotBuilt(settings.mode));
+    }
+    let (events, inbox) = mpsc::sync_channel(INBOX);
+    signals::listen(events.clone()).map_err(StartError::Threads)?;
+    let name = resolve_node_name(&settings.node_name, &host_name())?;
+    let (first, folder) = match source {
+        Source::Manifests(path) => {
+            let mut folder = ManifestFolder::open(path, name.clone())?;
+            (manifests::read(&mut folder), folder)
+        }
+    };
+    let node = NodeFacts::among(&first.changes);
+    let families = usable_families(settings, &node)?;
+    check(settings, &node, families)?;
+    info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
+    let dataplanes = dataplanes(&families.served())?;
+    let proxy = proxy(settings, name, families.served(), dataplanes, &events)?;
+    if let Some(live) = configuration {
+        watch_configuration(live, events.clone()).map_err(StartError::Threads)?;
+    }
+    let told = [Event::News(first), Event::InSync].into_iter().all(|event| events.send(event).is_ok());
+    debug_assert!(told, "the inbox is there");
+    manifests::watch(folder, events).map_err(StartError::Threads)?;
+    Ok(Loop::new(proxy, &settings.sync, log).run(&inbox))
+}
+
+fn proxy(
+    settings: &Settings,
+    name: NodeName,
+    families: Vec<IpFamily>,
+    dataplanes: PerFamily<Box<dyn Dataplane>>,
+    events: &Sender<Event>,
+) -> Result<Proxy, StartError> {
+    let own = dataplanes.iter().map(|(_, dataplane)| dataplane.own_address()).collect();
+    // Before the addresses are listed, so that no change is missed.
+    drift::listen(own, events.clone())?;
+    let interface_addresses: BTreeSet<_> =
+        interfaces::addresses()?.into_iter().map(|found| found.address).collect();
+    let site = Site { name, families, interface_addresses };
+    let flows = FlowCleaner::start(|_| {}).map_err(StartError::Threads)?;
+    Ok(Proxy::new(node_view(settings, &site), dataplanes, flows))
+}
+
+fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {
+    let mut dataplanes = PerFamily::default();
+    for family in families {
+        let kernel_family = match family {
+            IpFamily::V4 => Family::Ip,
+            IpFamily::V6 => Family::Ip6,
+        };
+        let reconciler: Box<dyn Dataplane> = Box::new(Reconciler::new(NftClient::open(kernel_family)?));
+        dataplanes.set(*family, reconciler);
+    }
+    Ok(dataplanes)
+}
+
+/// The families that are wanted and that this kernel lets us serve. The primary one must be among them.
+fn usable_families(settings: &Settings, node: &NodeFacts) -> Result<Families, StartError> {
+    let primary = NodeIps::settle(&node.host_ips, Some(settings.bind_address)).primary;
+    let wanted = families(settings.mode, &family_facts(), primary)?;
+    let Findings { kernel, ipv4, ipv6, conntrack } = probe(TABLE);
+    info!(v = 2, kernel, "Kernel");
+    if let Err(error) = conntrack {
+        warn!(err = with_causes(&error), "Stale UDP flows cannot be found and stay until they expire");
+    }
+    let mut found = PerFamily { v4: Some(ipv4), v6: Some(ipv6) };
+    let mut usable = Vec::new();
+    for family in wanted.served() {
+        match found.slot(family).take() {
+            Some(Ok(())) => usable.push(family),
+            Some(Err(error)) if family == wanted.primary => return Err(error.into()),
+            Some(Err(error)) => {
+                warn!(%family, err = with_causes(&error), "Family cannot be served");
+            }
+            None => {}
+        }
+    }
+    let stack = if usable.len() > 1 { Stack::Dual } else { Stack::Single };
+    Ok(Families { primary, stack })
+}
+
+/// Complains about settings that do not fit this node; some make it no use to go on.
+fn check(settings: &Settings, node: &NodeFacts, families: Families) -> Result<(), StartError> {
+    let ips = NodeIps::settle(&node.host_ips, Some(settings.bind_address));
+    let blocks = node_ports(&settings.node_port_addresses, &ips).blocks;
+    let facts =
+        SanityFacts { pod_cidrs: &node.pod_cidrs, node_port_blocks: &blocks, primary: families.primary };
+    if let Some(complaint) = check_node_ports(settings, &facts) {
+        warn!(problem = complaint.text(), "Kube-proxy configuration may be incomplete or incorrect");
+    }
+    let verdict = check_families(settings, &facts, families);
+    if verdict.is_fatal() {
+        return Err(StartError::Unfit(verdict.text()));
+    }
+    if !verdict.complaints.is_empty() {
+        warn!(problem = verdict.text(), "Kube-proxy configuration may be incomplete or incorrect");
+    }
+    Ok(())
+}
+
+fn family_facts() -> FamilyFacts {
+    FamilyFacts {
+        iptables: false,
+        ip6tables: false,
+        has_if_inet6: std::path::Path::new("/proc/net/if_inet6").exists(),
+        disable_ipv6: sysctl::read("net/ipv6/conf/all/disable_ipv6").unwrap_or_default(),
+    }
+}
+
+fn watch_configuration(mut live: LiveConfig, events: Sender<Event>) -> io::Result<()> {
+    let work = move || {
+        while let Ok(change) = live.next(CONFIGURATION_PATIENCE) {
+            if let Some(action) = change
+                && events.send(Event::Configuration(action)).is_err()
+            {
+                return;
+            }
+        }
+        warn!("The configuration file is no longer watched");
+    };
+    std::thread::Builder::new().name("configuration".to_owned()).spawn(work)?;
+    Ok(())
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn listed(families: &[IpFamily]) -> String {
+    families.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
