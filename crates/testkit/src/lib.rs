@@ -4,12 +4,14 @@
 //! changes and what they change. The words of its cluster are turned into the same API objects a real API server sends,
 //! so every story runs through the converters, the model and the planner. The [`World`] does that and can be used alone.
 //! `stories/README.md` describes the format. For properties that must hold for any cluster there is [`random`],
-//! for real packets between real hosts there is [`netns`].
+//! for real packets between real hosts there is [`netns`], for a program that runs there [`Program`].
 
 pub mod netns;
+mod program;
 pub mod random;
 mod story;
 mod world;
 
+pub use program::Program;
 pub use story::{Finding, PacketRow, Scene, Story, StoryError, stories_in};
 pub use world::{Step, World, WorldError};

@@ -1,0 +1,8 @@
+//! The program itself, serving a folder of manifests on a real kernel, asked with real packets.
+
+mod drift;
+mod flows;
+mod refusals;
+mod restart;
+mod serving;
+mod stand;

@@ -1,0 +1,129 @@
+//! A program under test, running in a namespace: its log can be waited for, and it never outlives the test.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::netns::{Namespace, NetError};
+
+/// A running program.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    log: Arc<Log>,
+}
+
+/// What it has written to its standard error so far.
+#[derive(Debug, Default)]
+struct Log {
+    lines: Mutex<Vec<String>>,
+    grown: Condvar,
+}
+
+impl Program {
+    /// Starts a program in a namespace.
+    pub fn start(
+        namespace: &Namespace,
+        program: &Path,
+        arguments: &[impl AsRef<OsStr> + Sync],
+    ) -> Result<Self, NetError> {
+        let failed = |error: io::Error| NetError::Program {
+            program: program.display().to_string(),
+            name: namespace.name().to_owned(),
+            problem: error.to_string(),
+        };
+        let command = || {
+            Command::new(program)
+                .args(arguments)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+        };
+        Self::watching(namespace.run(command)?.map_err(failed)?).map_err(failed)
+    }
+
+    /// Takes over a child whose standard error is a pipe.
+    pub fn watching(mut child: Child) -> io::Result<Self> {
+        let log = Arc::new(Log::default());
+        if let Some(stderr) = child.stderr.take() {
+            let log = Arc::clone(&log);
+            let copy = move || {
+                for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                    log.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                    log.grown.notify_all();
+                }
+            };
+            thread::Builder::new().name("program-log".into()).spawn(copy)?;
+        }
+        Ok(Self { child, log })
+    }
+
+    /// Its number among processes.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// All it has said so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many lines it has said so far, to wait for later ones.
+    pub fn said(&self) -> usize {
+        self.log.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Waits until it says a line with this text in it, after so many lines; `None` if it does not in this time.
+    pub fn wait_for(&self, text: &str, after: usize, patience: Duration) -> Option<String> {
+        let until = Instant::now() + patience;
+        let mut lines = self.log.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(found) = lines.iter().skip(after).find(|line| line.contains(text)) {
+                return Some(found.clone());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let woken = self.log.grown.wait_timeout(lines, left);
+            lines = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Asks it to end (SIGTERM), and waits until it has.
+    pub fn terminate(mut self) -> io::Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        self.child.wait()
+    }
+
+    /// Ends it at once (SIGKILL).
+    pub fn kill(mut self) -> io::Result<ExitStatus> {
+        self.child.kill()?;
+        self.child.wait()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let process = process.ok_or_else(|| io::Error::other("a process without a number"))?;
+        Ok(kill_process(process, signal)?)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
