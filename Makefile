@@ -22,8 +22,11 @@ help:
 	@printf '\nNew here? Start with `make demo` and CONTRIBUTING.md.\n'
 
 .PHONY: demo
-demo: setup ## Show a small cluster, its plan and what becomes of some packets
-	@cargo run --quiet --locked --release -p ferrule-testkit --bin story -- demo
+demo: setup ## Serve a folder of manifests in a small world of namespaces, and show what becomes of connections
+	@scripts/setup demo
+	@echo 'Building Ferrule and the demo (optimised, some minutes the first time) …'
+	@cargo build --locked --release -p ferrule -p ferrule-testkit --bin ferrule --bin demo
+	@"$${CARGO_TARGET_DIR:-target}/release/demo" "$${CARGO_TARGET_DIR:-target}/release/ferrule"
 
 .PHONY: test
 test: setup ## Run every story and every test

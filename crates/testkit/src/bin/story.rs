@@ -1,4 +1,4 @@
-//! Runs, blesses and shows stories: `story run [NAME…]`, `story bless [NAME…]`, `story show NAME`, `story demo`.
+//! Runs, blesses and shows stories: `story run [NAME…]`, `story bless [NAME…]`, `story show NAME`.
 //!
 //! Does no more than find the files and print; the work is in the library.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this program talks to a terminal")]
@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use ferrule_testkit::{Story, stories_in};
 
-const USAGE: &str = "usage: story run [NAME…] | bless [NAME…] | show NAME | demo";
+const USAGE: &str = "usage: story run [NAME…] | bless [NAME…] | show NAME";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -17,7 +17,6 @@ fn main() -> ExitCode {
         Some((command, names)) if command == "run" => run(names),
         Some((command, names)) if command == "bless" => bless(names),
         Some((command, names)) if command == "show" && !names.is_empty() => show(names),
-        Some((command, _)) if command == "demo" => show(&["a-tour".to_string()]),
         _ => Err(USAGE.to_string()),
     };
     result.unwrap_or_else(|problem| {
