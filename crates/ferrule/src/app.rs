@@ -16,8 +16,9 @@ use crate::cli::version::{self, Request};
 use crate::cli::{self, CommandLine, flags, help};
 use crate::config::live::LiveConfig;
 use crate::config::{CompleteError, Completed, complete, encode::encode};
+use crate::http::configz;
 use crate::logging::{self, LogHandle};
-use crate::run::{self, Ended, Source, StartError};
+use crate::run::{self, Ended, Source, Start, StartError};
 use crate::settings::{Problems, Settings};
 
 /// Why a run ended badly, after the command line was understood.
@@ -162,7 +163,14 @@ fn serve(
     let watched = content.map(|content| LiveConfig::new(line, completed, content)).transpose();
     let watched = watched.map_err(|source| Failure::Watch { path: line.text(flags::CONFIG), source })?;
     info!(version = version::short(), "Version info");
-    let ended = run::run(settings, &source, watched, log.clone())?;
+    let ended = run::run(Start {
+        settings: settings.clone(),
+        source,
+        configuration: watched,
+        configz: configz::page(&completed.effective.to_written()),
+        flags: flags_with_values(line, completed),
+        log: log.clone(),
+    })?;
     run::log_end(ended);
     match ended {
         Ended::Signal(_) => Ok(()),
@@ -172,17 +180,21 @@ fn serve(
 
 /// All flags with their values at verbosity 1, as kube-proxy logs them and as tools grep for them.
 fn log_flags(line: &CommandLine, completed: &Completed) {
-    let without_file = line.text(flags::CONFIG).is_empty();
-    for flag in flags::all() {
-        let value = match flag.name {
-            flags::PROXY_MODE if without_file => completed.effective.configuration.mode.clone(),
-            flags::DETECT_LOCAL_MODE if without_file => {
-                completed.effective.configuration.detect_local_mode.clone()
-            }
-            name => line.text(name),
-        };
-        info!(target: logging::UNSTRUCTURED, v = 1, "FLAG: --{}={value:?}", flag.name);
+    for (name, value) in flags_with_values(line, completed) {
+        info!(target: logging::UNSTRUCTURED, v = 1, "FLAG: --{name}={value:?}");
     }
+}
+
+fn flags_with_values(line: &CommandLine, completed: &Completed) -> Vec<(String, String)> {
+    let without_file = line.text(flags::CONFIG).is_empty();
+    let value = |name: &str| match name {
+        flags::PROXY_MODE if without_file => completed.effective.configuration.mode.clone(),
+        flags::DETECT_LOCAL_MODE if without_file => {
+            completed.effective.configuration.detect_local_mode.clone()
+        }
+        name => line.text(name),
+    };
+    flags::all().into_iter().map(|flag| (flag.name.to_owned(), value(flag.name))).collect()
 }
 
 fn log_warnings(completed: &Completed) {

@@ -31,6 +31,13 @@ pub struct LogHandle {
     sink: Arc<Sink>,
 }
 
+impl Default for LogHandle {
+    /// Text on stderr; nothing arrives there until it is installed.
+    fn default() -> Self {
+        Self { verbosity: Arc::default(), sink: Arc::new(Sink::standard_streams()) }
+    }
+}
+
 impl LogHandle {
     /// Takes over new settings, for lines from now on.
     pub fn configure(&self, settings: &LoggingSettings) {
@@ -53,7 +60,7 @@ impl LogHandle {
 ///
 /// If another log is installed already (as in a test), that one stays.
 pub fn install() -> LogHandle {
-    let handle = LogHandle { verbosity: Arc::default(), sink: Arc::new(Sink::standard_streams()) };
+    let handle = LogHandle::default();
     let _ = tracing::subscriber::set_global_default(registry().with(layer(&handle)));
     handle
 }

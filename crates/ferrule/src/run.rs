@@ -6,6 +6,7 @@
 mod drift;
 mod flows;
 mod manifests;
+mod observer;
 mod pacing;
 mod proxy;
 mod signals;
@@ -26,9 +27,10 @@ use crate::logging::LogHandle;
 use crate::settings::{Settings, SyncSettings};
 pub use drift::Drift;
 pub use flows::{Cleaned, FlowCleaner, delete_stale};
+pub use observer::Observer;
 pub use pacing::{Pace, Pacing, Pause, Retry};
 pub use proxy::{Proxy, Synced};
-pub use start::{Source, StartError, run};
+pub use start::{Source, Start, StartError, run};
 pub use view::{Site, node_view};
 
 /// How long after a commit a packet may still be on its way through what that commit took out of use.
@@ -142,6 +144,9 @@ impl Loop {
         };
         if is_wanted {
             self.pacing.want();
+            if self.in_sync {
+                self.proxy.queued();
+            }
         }
         None
     }

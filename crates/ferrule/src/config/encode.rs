@@ -35,7 +35,7 @@ pub fn scalar_text(value: &Value) -> Option<String> {
 }
 
 /// Fields the API marks as left out when they say nothing.
-fn is_left_out(field: &Field, value: &Value) -> bool {
+pub fn is_left_out(field: &Field, value: &Value) -> bool {
     match value {
         Value::Gates(gates) => gates.is_empty(),
         Value::VModule(items) => items.is_empty(),

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 
 use ferrule_backends::Dataplane;
 use ferrule_backends::nftables::{Reason, SyncError, SyncReport, Way};
-use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Touched};
+use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Timestamp, Touched};
 use ferrule_plan::{NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
 use tracing::{error, info, warn};
 
+use super::News;
 use super::drift::Drift;
 use super::flows::FlowCleaner;
+use super::observer::Observer;
 use super::told::Told;
-use super::{News, view::Site};
+use super::view::{Site, health_check_addresses};
 use crate::causes::with_causes;
 
 /// A running proxy.
@@ -26,6 +28,7 @@ pub struct Proxy {
     touched: Touched,
     families: PerFamily<Served>,
     flows: FlowCleaner,
+    observer: Observer,
     unusable: Told,
     contested: Told,
 }
@@ -34,6 +37,8 @@ pub struct Proxy {
 struct Served {
     dataplane: Box<dyn Dataplane>,
     need: Need,
+    /// Whether it was never synced.
+    is_first: bool,
     /// Whether all flows are to be looked through after the next success, since what was stale before is not known.
     all_flows: bool,
     /// Whether something is to be taken away in a while.
@@ -66,15 +71,29 @@ impl Synced {
 
 impl Proxy {
     /// Nothing is known yet, neither of the cluster nor of the kernel.
-    pub fn new(view: NodeView, dataplanes: PerFamily<Box<dyn Dataplane>>, flows: FlowCleaner) -> Self {
-        let served = |_, dataplane| Served { dataplane, need: Need::Look, all_flows: true, lingering: false };
+    pub fn new(
+        view: NodeView,
+        dataplanes: PerFamily<Box<dyn Dataplane>>,
+        flows: FlowCleaner,
+        observer: Observer,
+    ) -> Self {
+        let served = |_, dataplane| Served {
+            dataplane,
+            need: Need::Look,
+            is_first: true,
+            all_flows: true,
+            lingering: false,
+        };
+        observer.begins();
+        let started = Timestamp::from_micros(jiff::Timestamp::now().as_microsecond());
         Self {
             view,
-            cluster: Cluster::default(),
+            cluster: Cluster::new(started),
             plan: NodePlan::default(),
             touched: Touched { node: true, ..Touched::default() },
             families: dataplanes.map(served),
             flows,
+            observer,
             unusable: Told::default(),
             contested: Told::default(),
         }
@@ -90,11 +109,32 @@ impl Proxy {
         let looked_at = news.changes.iter().map(object_of);
         for diagnostic in self.unusable.news(looked_at, news.diagnostics) {
             warn!(object = %diagnostic, "Cannot use all of an object");
+            self.observer.diagnosed(&diagnostic);
         }
         for change in news.changes {
-            self.touched.merge(self.cluster.apply(change));
+            self.apply(change);
         }
         !self.touched.is_empty()
+    }
+
+    fn apply(&mut self, change: Change) {
+        let kind = object_of(&change).0;
+        let touched = self.cluster.apply(change);
+        let is_pending = !touched.is_empty();
+        if touched.node || touched.eligibility {
+            self.observer.node_is(self.cluster.node());
+        }
+        self.touched.merge(touched);
+        match kind {
+            ObjectKind::Service => self.observer.service_changed(self.touched.services.len()),
+            ObjectKind::EndpointSlice => self.observer.slice_changed(is_pending),
+            ObjectKind::Node | ObjectKind::ServiceCidr => {}
+        }
+    }
+
+    /// Tells that a sync is wanted.
+    pub fn queued(&self) {
+        self.observer.queued();
     }
 
     /// Notes other settings; says whether anything is to be done about them.
@@ -153,6 +193,13 @@ impl Proxy {
         let looked_at = touched.services.iter().map(|name| (ObjectKind::Service, name.to_string()));
         for diagnostic in self.contested.news(looked_at, contested) {
             warn!(object = %diagnostic, "Cannot serve all of an object");
+            self.observer.diagnosed(&diagnostic);
+        }
+        if touched.node {
+            for family in self.view.families.clone() {
+                let addresses = health_check_addresses(&self.view, self.cluster.node(), family);
+                self.observer.set_addresses(family, addresses);
+            }
         }
         let mut synced = Synced::default();
         for family in IpFamily::BOTH {
@@ -160,6 +207,10 @@ impl Proxy {
             if let Some(result) = self.sync_family(family, &delta) {
                 synced.families.set(family, result);
             }
+        }
+        if synced.is_well() {
+            self.observer.all_in_line();
+            self.observer.programmed(self.cluster.take_trigger_times().into_values().flatten());
         }
         synced
     }
@@ -171,14 +222,26 @@ impl Proxy {
         let reason = match &need {
             Need::Look => Reason::Look,
             Need::Repair(_) => Reason::Repair,
-            Need::Nothing if delta.is_empty() => return None,
+            Need::Nothing if delta.is_empty() => {
+                self.observer.is_in_line(family, plan, delta);
+                return None;
+            }
             Need::Nothing => Reason::PlanChanged(delta),
         };
         let began = Instant::now();
         let result = served.dataplane.sync(plan, reason);
+        let took = began.elapsed();
         match &result {
             Ok(report) => {
-                log_success(family, &need, report, began.elapsed());
+                log_success(family, &need, report, took);
+                self.observer.succeeded(family, report, took);
+                if std::mem::take(&mut served.is_first) {
+                    self.observer.started(family, report);
+                }
+                if matches!(need, Need::Repair(_)) {
+                    self.observer.repaired(family);
+                }
+                self.observer.is_in_line(family, plan, delta);
                 served.lingering = report.lingering > 0;
                 let stale = if std::mem::take(&mut served.all_flows) {
                     StaleFlows::under(plan)
@@ -189,6 +252,7 @@ impl Proxy {
             }
             Err(error) => {
                 error!(%family, err = with_causes(error), "Sync failed, the rules in the kernel stay as they are");
+                self.observer.failed(family, matches!(need, Need::Nothing), took);
                 served.need = Need::Look;
                 served.all_flows = true;
             }
@@ -211,6 +275,7 @@ impl Proxy {
             served.lingering = false;
             if let Err(error) = served.dataplane.finish() {
                 error!(%family, err = with_causes(&error), "Removing what is no longer used failed");
+                self.observer.cleanup_failed(family);
                 served.need = Need::Look;
                 well = false;
             }

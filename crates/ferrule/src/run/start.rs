@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender as Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrule_backends::Dataplane;
 use ferrule_backends::nftables::Reconciler;
@@ -12,23 +13,30 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient, TABLE};
 use ferrule_kernel::probe::{Findings, Unusable, probe};
 use ferrule_kernel::{interfaces, sysctl};
-use ferrule_model::{IpFamily, NodeIps, NodeName, PerFamily};
+use ferrule_model::{IpFamily, NodeIps, PerFamily};
 use ferrule_watch::file::{ManifestFolder, OpenError};
+use tokio::runtime::Handle;
 use tracing::{info, warn};
 
 use super::drift::{self, ListenError};
-use super::flows::FlowCleaner;
+use super::flows::{Cleaned, FlowCleaner};
+use super::observer::Observer;
 use super::proxy::Proxy;
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, manifests, signals};
 use crate::causes::with_causes;
 use crate::config::live::LiveConfig;
+use crate::health::ProxyHealth;
+use crate::http::hosting::{self, BindError};
+use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
 use crate::logging::LogHandle;
+use crate::metrics::Metrics;
 use crate::resolve::{
     Families, FamilyError, FamilyFacts, NodeFacts, NodeNameError, SanityFacts, Stack, check_families,
     check_node_ports, families, node_ports, resolve_node_name,
 };
-use crate::settings::{ProxyMode, Settings};
+use crate::settings::{Healthz, ProxyMode, Settings};
+use crate::status::Status;
 
 /// How long the thread that watches the configuration file waits at a time.
 const CONFIGURATION_PATIENCE: Duration = Duration::from_hours(1);
@@ -70,25 +78,44 @@ pub enum StartError {
     /// Nobody listens to the kernel.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// A port cannot be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// A slip in the declaration of metrics.
+    #[error("declaring metrics")]
+    Metrics(#[from] prometheus::Error),
     /// A thread, a signal handler.
     #[error("starting threads")]
     Threads(#[source] io::Error),
 }
 
+/// What a run is made of.
+pub struct Start {
+    /// What the user wants.
+    pub settings: Settings,
+    /// Where the objects come from.
+    pub source: Source,
+    /// The file that is watched, if there is one.
+    pub configuration: Option<LiveConfig>,
+    /// The configuration in effect, as `/configz` shows it.
+    pub configz: String,
+    /// All flags with their values.
+    pub flags: Vec<(String, String)>,
+    /// The log.
+    pub log: LogHandle,
+}
+
 /// Runs a proxy until it is told to end.
-pub fn run(
-    settings: &Settings,
-    source: &Source,
-    configuration: Option<LiveConfig>,
-    log: LogHandle,
-) -> Result<Ended, StartError> {
+pub fn run(start: Start) -> Result<Ended, StartError> {
+    let Start { settings, source, configuration, configz, flags, log } = start;
+    let settings = &settings;
     if settings.mode != ProxyMode::Nftables {
         return Err(StartError::ModeNotBuilt(settings.mode));
     }
     let (events, inbox) = mpsc::sync_channel(INBOX);
     signals::listen(events.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;
-    let (first, folder) = match source {
+    let (first, folder) = match &source {
         Source::Manifests(path) => {
             let mut folder = ManifestFolder::open(path, name.clone())?;
             (manifests::read(&mut folder), folder)
@@ -99,7 +126,11 @@ pub fn run(
     check(settings, &node, families)?;
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
     let dataplanes = dataplanes(&families.served())?;
-    let proxy = proxy(settings, name, families.served(), dataplanes, &events)?;
+    let status = status(settings, configz)?;
+    let runtime = hosting::start().map_err(StartError::Threads)?;
+    serve_pages(settings, &status, &runtime, (flags, log.clone()))?;
+    let site = Site { name, families: families.served(), interface_addresses: BTreeSet::new() };
+    let proxy = proxy(settings, site, dataplanes, (&events, &status, &runtime))?;
     if let Some(live) = configuration {
         watch_configuration(live, events.clone()).map_err(StartError::Threads)?;
     }
@@ -109,21 +140,55 @@ pub fn run(
     Ok(Loop::new(proxy, &settings.sync, log).run(&inbox))
 }
 
+fn status(settings: &Settings, configz: String) -> Result<Arc<Status>, StartError> {
+    let metrics = Metrics::new(&settings.gates)?;
+    let status = Status::new(metrics, ProxyHealth::new(settings.sync.period * 2));
+    status.set_configz(configz);
+    Ok(Arc::new(status))
+}
+
+/// Health and metrics, on their ports.
+fn serve_pages(
+    settings: &Settings,
+    status: &Arc<Status>,
+    runtime: &Handle,
+    (flags, log): (Vec<(String, String)>, LogHandle),
+) -> Result<(), StartError> {
+    if let Healthz::At(address) = settings.healthz {
+        let pages = Arc::new(HealthPages::new(Arc::clone(status)));
+        hosting::serve(runtime, ("healthz", address), pages, settings.on_bind_failure)?;
+    }
+    let facts = Facts {
+        mode: settings.mode,
+        flags: settings.gates.is_on("ComponentFlagz").then_some(flags),
+        statusz: settings.gates.is_on("ComponentStatusz"),
+        profiling: settings.profiling,
+        started: (jiff::Timestamp::now(), Instant::now()),
+    };
+    let pages = Arc::new(MetricsPages::new(Arc::clone(status), facts, log));
+    Ok(hosting::serve(runtime, ("metrics", settings.metrics), pages, settings.on_bind_failure)?)
+}
+
 fn proxy(
     settings: &Settings,
-    name: NodeName,
-    families: Vec<IpFamily>,
+    mut site: Site,
     dataplanes: PerFamily<Box<dyn Dataplane>>,
-    events: &Sender<Event>,
+    (events, status, runtime): (&Sender<Event>, &Arc<Status>, &Handle),
 ) -> Result<Proxy, StartError> {
     let own = dataplanes.iter().map(|(_, dataplane)| dataplane.own_address()).collect();
     // Before the addresses are listed, so that no change is missed.
     drift::listen(own, events.clone())?;
-    let interface_addresses: BTreeSet<_> =
-        interfaces::addresses()?.into_iter().map(|found| found.address).collect();
-    let site = Site { name, families, interface_addresses };
-    let flows = FlowCleaner::start(|_| {}).map_err(StartError::Threads)?;
-    Ok(Proxy::new(node_view(settings, &site), dataplanes, flows))
+    site.interface_addresses = interfaces::addresses()?.into_iter().map(|found| found.address).collect();
+    let told = Arc::clone(status);
+    let report = move |done: Cleaned| told.metrics.flows_cleaned(done.family, done.took, done.deleted);
+    let flows = FlowCleaner::start(report).map_err(StartError::Threads)?;
+    let mut checks = PerFamily::default();
+    for family in site.families.iter().copied() {
+        let nowhere = ListenAddresses::Only(Vec::new());
+        checks.set(family, ServiceChecks::new(family, Arc::clone(status), runtime.clone(), nowhere));
+    }
+    let observer = Observer::new(Arc::clone(status), checks, site.families.clone());
+    Ok(Proxy::new(node_view(settings, &site), dataplanes, flows, observer))
 }
 
 fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {

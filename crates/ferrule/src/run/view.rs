@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use ferrule_model::{IpFamily, NodeName};
+use ferrule_model::{IpFamily, Node, NodeIps, NodeName};
 use ferrule_plan::{LoopbackNodePorts, NodeView, Quirks};
 
-use crate::resolve::local_detection;
+use crate::http::ListenAddresses;
+use crate::resolve::{local_detection, node_ports};
 use crate::settings::{ProxyMode, Settings};
 
 /// What is known of this node beside its settings.
@@ -34,6 +35,22 @@ pub fn node_view(settings: &Settings, site: &Site) -> NodeView {
         allow_external_ips: settings.gates.is_on("AllowServiceExternalIPs"),
         quirks: quirks(settings.mode),
         interface_addresses: site.interface_addresses.clone(),
+    }
+}
+
+/// Where load balancers' health checks of Services are answered in one family.
+pub fn health_check_addresses(view: &NodeView, node: Option<&Node>, family: IpFamily) -> ListenAddresses {
+    let host_ips = node.map_or(&[][..], |node| &node.host_ips);
+    let ips = NodeIps::settle(host_ips, view.bind_address);
+    let ports = node_ports(&view.node_port_addresses, &ips);
+    let addresses = match family {
+        IpFamily::V4 => ports.v4,
+        IpFamily::V6 => ports.v6,
+    };
+    if addresses.match_all() {
+        ListenAddresses::All
+    } else {
+        ListenAddresses::Only(addresses.among(view.interface_addresses.iter().copied()).into_iter().collect())
     }
 }
 

@@ -134,7 +134,11 @@ fn flush(stage: &Stage, program: &Program, report: &mut Report) -> Result<(), St
         line.as_deref().and_then(|line| line.split_once("] ")).map_or("", |(_, text)| text)
     );
     let well = line.is_some() && healed < Duration::from_secs(1);
-    report.note("deleted rules come back", well, format!("served again within {} ms", healed.as_millis().max(1)));
+    report.note(
+        "deleted rules come back",
+        well,
+        format!("served again within {} ms", healed.as_millis().max(1)),
+    );
     Ok(())
 }
 

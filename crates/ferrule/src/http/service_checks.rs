@@ -1,0 +1,154 @@
+//! Load balancers' health checks: for each Service with a `healthCheckNodePort` a listener that tells how many of its
+//! endpoints are on this node.
+//!
+//! One manager for each family; each binds sockets of its own family alone.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use ferrule_model::{IpFamily, ServiceName};
+use tokio::task::JoinHandle;
+
+use super::{Answer, Pages, Question, server, sockets};
+use crate::health::{Moment, ServiceHealth};
+use crate::status::Status;
+
+/// The addresses that checks are answered on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddresses {
+    /// Every address of the family.
+    All,
+    /// These.
+    Only(Vec<IpAddr>),
+}
+
+/// The listeners of one family.
+pub struct ServiceChecks {
+    family: IpFamily,
+    status: Arc<Status>,
+    runtime: tokio::runtime::Handle,
+    addresses: ListenAddresses,
+    listeners: BTreeMap<ServiceName, Listening>,
+}
+
+struct Listening {
+    port: u16,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// A check that cannot be answered.
+#[derive(Debug)]
+pub struct CannotListen {
+    /// The Service.
+    pub service: ServiceName,
+    /// Its port.
+    pub port: u16,
+    /// Why.
+    pub error: std::io::Error,
+}
+
+impl ServiceChecks {
+    /// None yet.
+    pub fn new(
+        family: IpFamily,
+        status: Arc<Status>,
+        runtime: tokio::runtime::Handle,
+        addresses: ListenAddresses,
+    ) -> Self {
+        Self { family, status, runtime, addresses, listeners: BTreeMap::new() }
+    }
+
+    /// Takes over other addresses; all listeners are opened anew.
+    pub fn set_addresses(&mut self, addresses: ListenAddresses) {
+        if self.addresses != addresses {
+            self.addresses = addresses;
+            self.listeners.clear();
+        }
+    }
+
+    /// Listens for the Services that are checked now, and for no others; what cannot be opened is tried again next time.
+    pub fn sync(&mut self) -> Vec<CannotListen> {
+        let wanted: BTreeMap<ServiceName, u16> = {
+            let services = self.status.services();
+            let of_family = services.get(self.family);
+            of_family
+                .into_iter()
+                .flat_map(ServiceHealth::ports)
+                .map(|(name, port)| (name.clone(), port))
+                .collect()
+        };
+        self.listeners.retain(|name, listening| wanted.get(name) == Some(&listening.port));
+        let mut failed = Vec::new();
+        for (service, port) in wanted {
+            if self.listeners.contains_key(&service) {
+                continue;
+            }
+            match self.listen(&service, port) {
+                Ok(listening) => drop(self.listeners.insert(service, listening)),
+                Err(error) => failed.push(CannotListen { service, port, error }),
+            }
+        }
+        failed
+    }
+
+    /// All sockets, or none.
+    fn listen(&self, service: &ServiceName, port: u16) -> std::io::Result<Listening> {
+        let addresses = match &self.addresses {
+            ListenAddresses::All => vec![any(self.family)],
+            ListenAddresses::Only(addresses) => addresses.clone(),
+        };
+        let opened: std::io::Result<Vec<_>> = addresses
+            .into_iter()
+            .map(|address| sockets::listen_in_one_family(SocketAddr::new(address, port)))
+            .collect();
+        let _entered = self.runtime.enter();
+        let mut tasks = Vec::new();
+        for socket in opened? {
+            let pages = Arc::new(CheckPages {
+                family: self.family,
+                service: service.clone(),
+                status: Arc::clone(&self.status),
+            });
+            let listener = tokio::net::TcpListener::from_std(socket)?;
+            tasks.push(self.runtime.spawn(server::serve(listener, pages)));
+        }
+        Ok(Listening { port, tasks })
+    }
+}
+
+fn any(family: IpFamily) -> IpAddr {
+    match family {
+        IpFamily::V4 => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpFamily::V6 => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// What one Service's listener answers, whatever the path.
+pub struct CheckPages {
+    family: IpFamily,
+    service: ServiceName,
+    status: Arc<Status>,
+}
+
+impl Pages for CheckPages {
+    fn answer(&self, _: &Question) -> Answer {
+        let is_proxy_well = self.status.health().is_well(Moment::now());
+        let services = self.status.services();
+        let answer = services.get(self.family).and_then(|health| health.answer(&self.service, is_proxy_well));
+        match answer {
+            Some(answer) => Answer::json(if answer.is_well { 200 } else { 503 }, answer.body)
+                .with("x-load-balancing-endpoint-weight", answer.weight.to_string()),
+            // The Service went away while somebody asked.
+            None => Answer { status: 200, headers: Vec::new(), body: Vec::new() },
+        }
+    }
+}

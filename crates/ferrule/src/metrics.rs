@@ -1,0 +1,435 @@
+//! Every metric, declared once: kube-proxy's names, types, labels and buckets, and our own under `ferrule_`.
+//!
+//! Series with labels appear when something is first said about them, as in kube-proxy. Texts behind HELP are ours.
+
+mod build;
+mod process;
+
+use std::time::Duration;
+
+use ferrule_model::{IpFamily, ObjectKind};
+use prometheus::core::Collector;
+use prometheus::{
+    Encoder as _, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, Result, TextEncoder,
+};
+
+use crate::gates::Gates;
+use process::ProcessMetrics;
+
+const FAMILY: &str = "ip_family";
+
+/// All metrics.
+pub struct Metrics {
+    registry: Registry,
+    process: ProcessMetrics,
+    syncs: Syncs,
+    incoming: Incoming,
+    answers: Answers,
+    own: Own,
+}
+
+/// Whether a sync looked at everything or at what changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncKind {
+    /// Everything.
+    Full,
+    /// What changed.
+    Partial,
+}
+
+/// Where something is declared.
+struct Declaring {
+    registry: Registry,
+}
+
+impl Metrics {
+    /// All metrics of a proxy with these gates. Fails only if this file declares something twice or wrongly.
+    pub fn new(gates: &Gates) -> Result<Self> {
+        let declare = Declaring { registry: Registry::new() };
+        let metrics = Self {
+            process: ProcessMetrics::new(&declare.registry)?,
+            syncs: Syncs::new(&declare)?,
+            incoming: Incoming::new(&declare)?,
+            answers: Answers::new(&declare)?,
+            own: Own::new(&declare)?,
+            registry: declare.registry.clone(),
+        };
+        build::declare(&metrics.registry, gates)?;
+        Ok(metrics)
+    }
+
+    /// All of it, as Prometheus reads it.
+    pub fn scrape(&self) -> Vec<u8> {
+        self.process.refresh();
+        let mut text = Vec::new();
+        // Writing to memory does not fail.
+        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
+        text
+    }
+
+    /// A sync ended, well or not.
+    pub fn sync_ended(&self, family: IpFamily, kind: SyncKind, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let of_kind = match kind {
+            SyncKind::Full => &self.syncs.full_sync_duration,
+            SyncKind::Partial => &self.syncs.partial_sync_duration,
+        };
+        for histogram in [&self.syncs.sync_duration, of_kind] {
+            of(histogram, family).observe(seconds);
+        }
+    }
+
+    /// A sync succeeded now.
+    pub fn sync_succeeded(&self, family: IpFamily, now: f64, (written, removed): (usize, usize)) {
+        self.syncs.last_sync.with_label_values(&[label(family)]).set(now);
+        self.own.objects_written.with_label_values(&[label(family)]).inc_by(written as u64);
+        self.own.objects_removed.with_label_values(&[label(family)]).inc_by(removed as u64);
+    }
+
+    /// A sync failed.
+    pub fn sync_failed(&self, family: IpFamily) {
+        self.syncs.sync_failures.with_label_values(&[label(family)]).inc();
+        self.own.failures.with_label_values(&[label(family)]).inc();
+    }
+
+    /// Removing what lingered failed.
+    pub fn cleanup_failed(&self, family: IpFamily) {
+        self.syncs.cleanup_failures.with_label_values(&[label(family)]).inc();
+    }
+
+    /// What the first sync wrote.
+    pub fn started(&self, family: IpFamily, written: usize) {
+        self.own.written_at_start.with_label_values(&[label(family)]).set(whole(written));
+    }
+
+    /// Somebody's damage was repaired.
+    pub fn repaired(&self, family: IpFamily) {
+        self.own.repairs.with_label_values(&[label(family)]).inc();
+    }
+
+    /// A sync was asked for now.
+    pub fn queued(&self, family: IpFamily, now: f64) {
+        self.syncs.last_queued.with_label_values(&[label(family)]).set(now);
+    }
+
+    /// A change of endpoints was programmed this long after it was made.
+    pub fn programmed(&self, family: IpFamily, after: Duration) {
+        of(&self.syncs.programming_duration, family).observe(after.as_secs_f64());
+    }
+
+    /// An EndpointSlice changed; `is_pending` if a sync must follow.
+    pub fn slice_changed(&self, is_pending: bool) {
+        self.incoming.endpoint_changes.inc();
+        if is_pending {
+            self.incoming.endpoint_changes_pending.inc();
+        }
+    }
+
+    /// A Service changed; each family counts it.
+    pub fn service_changed(&self, families: usize, pending: usize) {
+        self.incoming.service_changes.inc_by(families as u64);
+        self.incoming.service_changes_pending.set(whole(pending));
+        self.own.lagging.set(whole(pending));
+    }
+
+    /// Nothing is pending any more.
+    pub fn nothing_pending(&self) {
+        self.incoming.endpoint_changes_pending.set(0);
+        self.incoming.service_changes_pending.set(0);
+        self.own.lagging.set(0);
+    }
+
+    /// Service ports without the local endpoints their policies want.
+    pub fn no_local_endpoints(&self, family: IpFamily, internal: usize, external: usize) {
+        for (policy, count) in [("internal", internal), ("external", external)] {
+            self.syncs.no_local_endpoints.with_label_values(&[policy, label(family)]).set(whole(count));
+        }
+    }
+
+    /// `/healthz` answered.
+    pub fn healthz_answered(&self, code: u16) {
+        self.answers.healthz.with_label_values(&[code.to_string()]).inc();
+    }
+
+    /// `/livez` answered.
+    pub fn livez_answered(&self, code: u16) {
+        self.answers.livez.with_label_values(&[code.to_string()]).inc();
+    }
+
+    /// Stale flows were looked for.
+    pub fn flows_cleaned(&self, family: IpFamily, took: Duration, deleted: usize) {
+        of(&self.answers.flows_duration, family).observe(took.as_secs_f64());
+        self.answers.flows_deleted.with_label_values(&[label(family)]).inc_by(deleted as u64);
+    }
+
+    /// Something about an object could not be used.
+    pub fn diagnosed(&self, kind: ObjectKind) {
+        self.own.diagnostics.with_label_values(&[kind.to_string()]).inc();
+    }
+
+    /// This configuration is in effect.
+    pub fn configured(&self, hash: &str) {
+        self.own.configuration.reset();
+        self.own.configuration.with_label_values(&[hash]).set(1);
+    }
+
+    /// The API server answered a request.
+    pub fn api_answered(&self, code: &str, method: &str, host: &str) {
+        self.answers.api_requests.with_label_values(&[code, method, host]).inc();
+    }
+}
+
+fn of(histograms: &HistogramVec, family: IpFamily) -> Histogram {
+    histograms.with_label_values(&[label(family)])
+}
+
+fn label(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::V4 => "IPv4",
+        IpFamily::V6 => "IPv6",
+    }
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// From one millisecond, doubling, fifteen buckets.
+fn doubling() -> Vec<f64> {
+    (0..15).map(|power| 0.001 * f64::from(1 << power)).collect()
+}
+
+/// Finer below a minute, coarser up to five.
+fn programming() -> Vec<f64> {
+    let fine = [0.25, 0.5].into_iter().chain((1..60).map(f64::from));
+    let coarse = (60..120).step_by(5).chain((120..=300).step_by(30)).map(f64::from);
+    fine.chain(coarse).collect()
+}
+
+/// What is told of syncs.
+struct Syncs {
+    sync_duration: HistogramVec,
+    full_sync_duration: HistogramVec,
+    partial_sync_duration: HistogramVec,
+    last_sync: GaugeVec,
+    last_queued: GaugeVec,
+    programming_duration: HistogramVec,
+    no_local_endpoints: IntGaugeVec,
+    sync_failures: IntCounterVec,
+    cleanup_failures: IntCounterVec,
+}
+
+impl Syncs {
+    fn new(declare: &Declaring) -> Result<Self> {
+        Ok(Self {
+            sync_duration: declare.histograms(
+                "sync_proxy_rules_duration_seconds",
+                "Time a sync took, in seconds",
+                doubling(),
+            )?,
+            full_sync_duration: declare.histograms(
+                "sync_full_proxy_rules_duration_seconds",
+                "Time a sync of everything took, in seconds",
+                doubling(),
+            )?,
+            partial_sync_duration: declare.histograms(
+                "sync_partial_proxy_rules_duration_seconds",
+                "Time a sync of what changed took, in seconds",
+                doubling(),
+            )?,
+            last_sync: declare
+                .gauges("sync_proxy_rules_last_timestamp_seconds", "When the last successful sync ended")?,
+            last_queued: declare
+                .gauges("sync_proxy_rules_last_queued_timestamp_seconds", "When a sync was last asked for")?,
+            programming_duration: declare.histograms(
+                "network_programming_duration_seconds",
+                "Time from a change of endpoints to its being programmed, in seconds",
+                programming(),
+            )?,
+            no_local_endpoints: declare.int_gauges(
+                "sync_proxy_rules_no_local_endpoints_total",
+                "Service ports with a Local traffic policy and no endpoint on this node",
+                &["traffic_policy", FAMILY],
+            )?,
+            sync_failures: declare.counters(
+                "sync_proxy_rules_nftables_sync_failures_total",
+                "Failed nftables syncs",
+                &[FAMILY],
+            )?,
+            cleanup_failures: declare.counters(
+                "sync_proxy_rules_nftables_cleanup_failures_total",
+                "Failed removals of what is no longer used",
+                &[FAMILY],
+            )?,
+        })
+    }
+}
+
+/// What is told of changes that come in.
+struct Incoming {
+    endpoint_changes: IntCounter,
+    endpoint_changes_pending: IntGauge,
+    service_changes: IntCounter,
+    service_changes_pending: IntGauge,
+}
+
+impl Incoming {
+    fn new(declare: &Declaring) -> Result<Self> {
+        Ok(Self {
+            endpoint_changes: declare
+                .counter("sync_proxy_rules_endpoint_changes_total", "Changes of EndpointSlices seen")?,
+            endpoint_changes_pending: declare.gauge(
+                "sync_proxy_rules_endpoint_changes_pending",
+                "Changes of EndpointSlices not programmed yet",
+            )?,
+            service_changes: declare.counter(
+                "sync_proxy_rules_service_changes_total",
+                "Changes of Services seen, once for each family",
+            )?,
+            service_changes_pending: declare
+                .gauge("sync_proxy_rules_service_changes_pending", "Changed Services not programmed yet")?,
+        })
+    }
+}
+
+/// What is told of health checks, flows and the API server.
+struct Answers {
+    healthz: IntCounterVec,
+    livez: IntCounterVec,
+    flows_duration: HistogramVec,
+    flows_deleted: IntCounterVec,
+    api_requests: IntCounterVec,
+}
+
+impl Answers {
+    fn new(declare: &Declaring) -> Result<Self> {
+        Ok(Self {
+            healthz: declare.counters("proxy_healthz_total", "Answers of /healthz by status", &["code"])?,
+            livez: declare.counters("proxy_livez_total", "Answers of /livez by status", &["code"])?,
+            flows_duration: declare.histograms(
+                "conntrack_reconciler_sync_duration_seconds",
+                "Time a search for stale UDP flows took, in seconds",
+                doubling(),
+            )?,
+            flows_deleted: declare.counters(
+                "conntrack_reconciler_deleted_entries_total",
+                "Stale UDP flows deleted",
+                &[FAMILY],
+            )?,
+            api_requests: declare.own_counters(
+                "rest_client_requests_total",
+                "[ALPHA] Requests to the API server by status, method and host",
+                &["code", "method", "host"],
+            )?,
+        })
+    }
+}
+
+/// What kube-proxy does not tell.
+struct Own {
+    objects_written: IntCounterVec,
+    objects_removed: IntCounterVec,
+    written_at_start: IntGaugeVec,
+    repairs: IntCounterVec,
+    diagnostics: IntCounterVec,
+    lagging: IntGauge,
+    configuration: IntGaugeVec,
+    failures: IntCounterVec,
+}
+
+impl Own {
+    fn new(declare: &Declaring) -> Result<Self> {
+        Ok(Self {
+            objects_written: declare.own_counters(
+                "ferrule_sync_objects_written_total",
+                "Kernel objects written by syncs",
+                &[FAMILY],
+            )?,
+            objects_removed: declare.own_counters(
+                "ferrule_sync_objects_removed_total",
+                "Kernel objects removed by syncs",
+                &[FAMILY],
+            )?,
+            written_at_start: declare.own_gauges(
+                "ferrule_start_objects_written",
+                "Kernel objects written by the first sync; 0 after a restart with nothing changed",
+                &[FAMILY],
+            )?,
+            repairs: declare.own_counters(
+                "ferrule_drift_repairs_total",
+                "Repairs after another program changed our rules",
+                &[FAMILY],
+            )?,
+            diagnostics: declare.own_counters(
+                "ferrule_diagnostics_total",
+                "Things about objects that could not be used, by kind of object",
+                &["kind"],
+            )?,
+            lagging: declare
+                .own_gauge("ferrule_lagging_services", "Services whose last change is not programmed yet")?,
+            configuration: declare.own_gauges(
+                "ferrule_config_info",
+                "1 for the hash of the configuration in effect",
+                &["hash"],
+            )?,
+            failures: declare.own_counters(
+                "ferrule_sync_failures_total",
+                "Failed syncs, in any mode",
+                &[FAMILY],
+            )?,
+        })
+    }
+}
+
+impl Declaring {
+    fn declared<M: Collector + Clone + 'static>(&self, metric: M) -> Result<M> {
+        self.registry.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn histograms(&self, name: &str, help: &str, buckets: Vec<f64>) -> Result<HistogramVec> {
+        let opts = HistogramOpts::from(kube_proxys(name, help)).buckets(buckets);
+        self.declared(HistogramVec::new(opts, &[FAMILY])?)
+    }
+
+    fn gauges(&self, name: &str, help: &str) -> Result<GaugeVec> {
+        self.declared(GaugeVec::new(kube_proxys(name, help), &[FAMILY])?)
+    }
+
+    fn int_gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec> {
+        self.declared(IntGaugeVec::new(kube_proxys(name, help), labels)?)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge> {
+        self.declared(IntGauge::with_opts(kube_proxys(name, help))?)
+    }
+
+    fn counter(&self, name: &str, help: &str) -> Result<IntCounter> {
+        self.declared(IntCounter::with_opts(kube_proxys(name, help))?)
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
+        self.declared(IntCounterVec::new(kube_proxys(name, help), labels)?)
+    }
+
+    fn own_counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
+        self.declared(IntCounterVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn own_gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec> {
+        self.declared(IntGaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn own_gauge(&self, name: &str, help: &str) -> Result<IntGauge> {
+        self.declared(IntGauge::new(name, help)?)
+    }
+}
+
+/// One of kube-proxy's own, all of which are alpha.
+fn kube_proxys(name: &str, help: &str) -> Opts {
+    Opts::new(format!("kubeproxy_{name}"), format!("[ALPHA] {help}"))
+}
+
+#[cfg(test)]
+mod tests;

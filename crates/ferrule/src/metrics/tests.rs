@@ -1,0 +1,57 @@
+//! What a scrape shows.
+
+use super::*;
+
+fn metrics() -> Metrics {
+    let (gates, _) = Gates::configured(&std::collections::BTreeMap::new()).expect("the default gates");
+    Metrics::new(&gates).expect("every metric is declared once")
+}
+
+fn text(metrics: &Metrics) -> String {
+    String::from_utf8(metrics.scrape()).expect("text")
+}
+
+#[test]
+fn series_with_labels_appear_with_the_first_use() {
+    let metrics = metrics();
+    assert!(!text(&metrics).contains("kubeproxy_sync_proxy_rules_duration_seconds"));
+    metrics.sync_ended(IpFamily::V4, SyncKind::Partial, Duration::from_millis(3));
+    let scraped = text(&metrics);
+    for line in [
+        "# HELP kubeproxy_sync_proxy_rules_duration_seconds [ALPHA] ",
+        "# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram",
+        "kubeproxy_sync_proxy_rules_duration_seconds_bucket{ip_family=\"IPv4\",le=\"0.002\"} 0",
+        "kubeproxy_sync_proxy_rules_duration_seconds_bucket{ip_family=\"IPv4\",le=\"0.004\"} 1",
+        "kubeproxy_sync_proxy_rules_duration_seconds_bucket{ip_family=\"IPv4\",le=\"16.384\"} 1",
+        "kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family=\"IPv4\"} 1",
+        "kubeproxy_sync_proxy_rules_endpoint_changes_pending 0",
+        "kubernetes_feature_enabled{name=\"NFTablesProxyMode\",stage=\"\"} 1",
+    ] {
+        assert!(scraped.contains(line), "{line} is not in\n{scraped}");
+    }
+    assert!(!scraped.contains("sync_full_proxy_rules"));
+}
+
+#[test]
+fn buckets_are_kube_proxys() {
+    assert_eq!(doubling().len(), 15);
+    let programming = programming();
+    assert_eq!(programming.len(), 80);
+    assert_eq!(programming[..4], [0.25, 0.5, 1.0, 2.0]);
+    assert_eq!(programming[60..64], [59.0, 60.0, 65.0, 70.0]);
+    assert_eq!(programming[72..], [115.0, 120.0, 150.0, 180.0, 210.0, 240.0, 270.0, 300.0]);
+}
+
+#[test]
+fn the_process_is_described() {
+    let scraped = text(&metrics());
+    for name in ["process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"] {
+        let line = scraped.lines().find(|line| line.starts_with(name)).expect(name);
+        let value: f64 = line.rsplit(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+        assert!(value >= 0.0, "{line}");
+    }
+    let started =
+        scraped.lines().find(|line| line.starts_with("process_start_time_seconds")).expect("a start");
+    let at: f64 = started.rsplit(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+    assert!(at > 1.7e9, "{started}");
+}

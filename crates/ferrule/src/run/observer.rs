@@ -1,0 +1,154 @@
+//! Tells those who watch the proxy what it does: health, metrics, load balancers' health checks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrule_backends::nftables::{SyncReport, Way};
+use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, Timestamp};
+use ferrule_plan::{FamilyPlan, PlanDelta};
+use tracing::error;
+
+use crate::health::{Eligibility, Moment};
+use crate::http::{ListenAddresses, ServiceChecks};
+use crate::metrics::SyncKind;
+use crate::status::Status;
+
+/// Tells what happens.
+pub struct Observer {
+    status: Arc<Status>,
+    checks: PerFamily<ServiceChecks>,
+    families: Vec<IpFamily>,
+}
+
+impl Observer {
+    /// For a proxy that serves these families.
+    pub fn new(status: Arc<Status>, checks: PerFamily<ServiceChecks>, families: Vec<IpFamily>) -> Self {
+        Self { status, checks, families }
+    }
+
+    /// What is told to.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+
+    /// The loop begins: until something is queued, all is well.
+    pub fn begins(&self) {
+        let now = Moment::now();
+        for family in &self.families {
+            self.status.health().updated(*family, now);
+            self.status.metrics.queued(*family, seconds(now));
+        }
+    }
+
+    /// A Service changed; so many are to be synced now.
+    pub fn service_changed(&self, pending: usize) {
+        self.status.metrics.service_changed(self.families.len(), pending);
+    }
+
+    /// An EndpointSlice changed, and something is to be synced for it or not.
+    pub fn slice_changed(&self, is_pending: bool) {
+        self.status.metrics.slice_changed(is_pending);
+    }
+
+    /// This is what is known of the Node now.
+    pub fn node_is(&self, node: Option<&Node>) {
+        let eligibility =
+            if node.is_some_and(|node| !node.leaving) { Eligibility::Yes } else { Eligibility::No };
+        self.status.health().set_eligibility(eligibility);
+    }
+
+    /// Something about an object could not be used.
+    pub fn diagnosed(&self, diagnostic: &Diagnostic) {
+        self.status.metrics.diagnosed(diagnostic.kind);
+    }
+
+    /// A sync was asked for.
+    pub fn queued(&self) {
+        let now = Moment::now();
+        for family in &self.families {
+            self.status.health().queued(*family, now);
+            self.status.metrics.queued(*family, seconds(now));
+        }
+    }
+
+    /// A family's sync succeeded.
+    pub fn succeeded(&self, family: IpFamily, report: &SyncReport, took: Duration) {
+        let kind = if report.way == Way::Changed { SyncKind::Partial } else { SyncKind::Full };
+        self.status.metrics.sync_ended(family, kind, took);
+        self.status.metrics.sync_succeeded(family, seconds(Moment::now()), (report.written, report.removed));
+    }
+
+    /// It was the first one.
+    pub fn started(&self, family: IpFamily, report: &SyncReport) {
+        self.status.metrics.started(family, report.written);
+    }
+
+    /// It was a repair.
+    pub fn repaired(&self, family: IpFamily) {
+        self.status.metrics.repaired(family);
+    }
+
+    /// A family's sync failed.
+    pub fn failed(&self, family: IpFamily, is_partial: bool, took: Duration) {
+        let kind = if is_partial { SyncKind::Partial } else { SyncKind::Full };
+        self.status.metrics.sync_ended(family, kind, took);
+        self.status.metrics.sync_failed(family);
+    }
+
+    /// Removing what lingered failed.
+    pub fn cleanup_failed(&self, family: IpFamily) {
+        self.status.metrics.cleanup_failed(family);
+    }
+
+    /// A family is in line with its plan.
+    pub fn is_in_line(&mut self, family: IpFamily, plan: &FamilyPlan, delta: &PlanDelta) {
+        let counts = plan.no_local_endpoints();
+        self.status.metrics.no_local_endpoints(family, counts.internal, counts.external);
+        self.status.health().updated(family, Moment::now());
+        if !delta.health_checks.is_empty() {
+            let mut services = self.status.services();
+            let of_family = services.slot(family).get_or_insert_default();
+            for (name, replaced) in &delta.health_checks {
+                of_family.set(name, replaced.now);
+            }
+        }
+        self.listen(family);
+    }
+
+    /// Every family is in line.
+    pub fn all_in_line(&self) {
+        self.status.metrics.nothing_pending();
+        self.status.set_ready();
+    }
+
+    /// Changes of endpoints made at these times are programmed.
+    pub fn programmed(&self, times: impl IntoIterator<Item = Timestamp>) {
+        let now = jiff::Timestamp::now();
+        for time in times {
+            let after = now.as_microsecond().saturating_sub(time.as_micros());
+            let after = u64::try_from(after).map_or(Duration::ZERO, Duration::from_micros);
+            for family in &self.families {
+                self.status.metrics.programmed(*family, after);
+            }
+        }
+    }
+
+    /// NodePorts, and with them health checks, are served on other addresses.
+    pub fn set_addresses(&mut self, family: IpFamily, addresses: ListenAddresses) {
+        if let Some(checks) = self.checks.slot(family) {
+            checks.set_addresses(addresses);
+        }
+    }
+
+    fn listen(&mut self, family: IpFamily) {
+        let Some(checks) = self.checks.slot(family) else { return };
+        for failure in checks.sync() {
+            let (service, port) = (failure.service.to_string(), failure.port);
+            error!(err = %failure.error, service, port, "Cannot listen for health checks of a Service");
+        }
+    }
+}
+
+fn seconds(moment: Moment) -> f64 {
+    moment.shown.as_duration().as_secs_f64()
+}
