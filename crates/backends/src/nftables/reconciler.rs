@@ -14,6 +14,7 @@ use ferrule_kernel::nft::{CommitError, Element, KeyBytes, Name, Transaction};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
 use self::observed::Observed;
+use super::hash::StateHash;
 use super::names::SetName;
 use super::program::{Edit, Elements, Program};
 use super::stamp::Stamp;
@@ -119,9 +120,9 @@ impl<K: NftTables> Reconciler<K> {
                 self.rewrite(program, elements)?
             }
             (State::Applied(applied), Reason::Look)
-                if applied.lingering.is_empty() && self.kernel.generation()? == applied.stamp.generation =>
+                if self.kernel.generation()? == applied.stamp.generation =>
             {
-                (*applied, SyncReport::default())
+                self.settle(*applied)?
             }
             (_, Reason::Look) | (State::Unknown, _) => self.look(plan)?,
         };
@@ -132,17 +133,12 @@ impl<K: NftTables> Reconciler<K> {
 
     /// Takes away what lingered, some milliseconds after the sync that said so.
     pub fn finish(&mut self) -> Result<SyncReport, SyncError> {
-        match std::mem::replace(&mut self.state, State::Unknown) {
-            State::Applied(applied) if !applied.lingering.is_empty() => {
-                let (applied, report) = self.write(*applied, Edit::default())?;
-                self.state = State::Applied(Box::new(applied));
-                Ok(report)
-            }
-            state => {
-                self.state = state;
-                Ok(SyncReport::default())
-            }
-        }
+        let State::Applied(applied) = std::mem::replace(&mut self.state, State::Unknown) else {
+            return Ok(SyncReport::default());
+        };
+        let (applied, report) = self.settle(*applied)?;
+        self.state = State::Applied(Box::new(applied));
+        Ok(report)
     }
 
     /// Removes the table and all in it.
@@ -163,19 +159,24 @@ impl<K: NftTables> Reconciler<K> {
         delta: &PlanDelta,
     ) -> Result<(Applied, SyncReport), SyncError> {
         let edit = applied.program.change(plan, delta);
-        if edit.is_empty() && edit.linger.is_empty() && applied.lingering.is_empty() {
+        if edit.is_empty() && edit.linger.is_empty() {
+            self.settle(applied)
+        } else {
+            self.write(applied, edit)
+        }
+    }
+
+    /// Takes away what lingered, if anything did.
+    fn settle(&mut self, applied: Applied) -> Result<(Applied, SyncReport), SyncError> {
+        if applied.lingering.is_empty() {
             return Ok((applied, SyncReport::default()));
         }
-        self.write(applied, edit)
+        self.write(applied, Edit::default())
     }
 
     /// Writes an edit, and takes away what lingered from the one before.
     fn write(&mut self, mut applied: Applied, edit: Edit) -> Result<(Applied, SyncReport), SyncError> {
         let old = std::mem::take(&mut applied.lingering);
-        let replaced =
-            edit.add.iter().filter_map(|element| old.get(&(element.set.clone(), element.key.clone())));
-        let gone: Vec<Element> = old.values().cloned().collect();
-        debug_assert!(replaced.count() <= gone.len());
         let mut transaction = Transaction::new();
         for set in edit.sets {
             transaction.add_set(set);
@@ -192,7 +193,10 @@ impl<K: NftTables> Reconciler<K> {
         let linger =
             edit.linger.into_iter().map(|element| ((element.set.clone(), element.key.clone()), element));
         applied.lingering.extend(linger);
-        let (stamp, report) = self.commit(&transaction, &applied.program, Some(applied.stamp))?;
+        // What lingers is part of the state: a start that finds the stamp must know that something is left to be done.
+        let mut hash = applied.program.hash();
+        applied.lingering.values().for_each(|element| hash.add(element));
+        let (stamp, report) = self.commit(&transaction, hash, Some(applied.stamp))?;
         applied.stamp = stamp;
         Ok((applied, SyncReport { way: Way::Changed, ..report }))
     }
@@ -244,7 +248,7 @@ impl<K: NftTables> Reconciler<K> {
             transaction.delete_set(set);
         }
         transaction.add_elements(elements.into_all());
-        let (stamp, report) = self.commit(&transaction, &program, None)?;
+        let (stamp, report) = self.commit(&transaction, program.hash(), None)?;
         let applied = Applied { program, stamp, lingering: BTreeMap::new() };
         Ok((applied, SyncReport { way: Way::Rewritten, ..report }))
     }
@@ -256,7 +260,7 @@ impl<K: NftTables> Reconciler<K> {
         transaction.delete_table_if_there();
         skeleton(&mut transaction, &program);
         transaction.add_elements(elements.into_all());
-        let (stamp, report) = self.commit(&transaction, &program, None)?;
+        let (stamp, report) = self.commit(&transaction, program.hash(), None)?;
         let applied = Applied { program, stamp, lingering: BTreeMap::new() };
         Ok((applied, SyncReport { way: Way::Made, ..report }))
     }
@@ -277,7 +281,7 @@ impl<K: NftTables> Reconciler<K> {
             transaction = Transaction::new();
         }
         transaction.add_elements(last);
-        let (stamp, with_stamp) = self.commit(&transaction, &program, None)?;
+        let (stamp, with_stamp) = self.commit(&transaction, program.hash(), None)?;
         report.add(with_stamp.written, with_stamp.removed);
         let applied = Applied { program, stamp, lingering: BTreeMap::new() };
         Ok((applied, SyncReport { way: Way::Made, ..report }))
@@ -287,13 +291,13 @@ impl<K: NftTables> Reconciler<K> {
     fn commit(
         &mut self,
         transaction: &Transaction,
-        program: &Program,
+        hash: StateHash,
         old: Option<Stamp>,
     ) -> Result<(Stamp, SyncReport), SyncError> {
         let mut tries = 0;
         loop {
             let generation = self.kernel.generation()?;
-            let stamp = Stamp::after(generation, program.hash());
+            let stamp = Stamp::after(generation, hash);
             let mut stamped = transaction.clone();
             stamped.expect_generation(generation);
             stamped.delete_elements(old.map(Stamp::element).iter());
