@@ -16,6 +16,7 @@ use ferrule_plan::{FamilyPlan, PlanDelta};
 use self::observed::Observed;
 use super::hash::StateHash;
 use super::names::SetName;
+use super::own_commits::OwnCommits;
 use super::program::{Edit, Elements, Program};
 use super::stamp::Stamp;
 use super::sticky_ids::StickyIds;
@@ -28,6 +29,7 @@ const PORTION: usize = 20_000;
 /// Keeps one family's table as the plan wants it.
 pub struct Reconciler<K> {
     kernel: K,
+    ours: OwnCommits,
     state: State,
 }
 
@@ -39,10 +41,29 @@ enum State {
     Applied(Box<Applied>),
 }
 
+/// From when on somebody else's commit is reason for doubt.
+#[derive(Clone, Copy)]
+enum Since {
+    /// Never: whatever was there goes.
+    Never,
+    /// Since this generation; since ever, if there is none.
+    Generation(Option<u32>),
+}
+
+/// A commit with a stamp.
+struct Stamped {
+    stamp: Stamp,
+    /// The generation it became, if nobody can have touched the table before.
+    known: Option<u32>,
+    report: SyncReport,
+}
+
 struct Applied {
     program: Program,
     /// The stamp in the table.
     stamp: Stamp,
+    /// The last generation of which we know that the table was as we wanted it.
+    known: Option<u32>,
     /// Elements that are to go with the next commit.
     lingering: BTreeMap<(Name, KeyBytes), Element>,
 }
@@ -99,7 +120,14 @@ pub enum SyncError {
 impl<K: NftTables> Reconciler<K> {
     /// Knows nothing yet.
     pub fn new(kernel: K) -> Self {
-        Self { kernel, state: State::Unknown }
+        Self { kernel, ours: OwnCommits::default(), state: State::Unknown }
+    }
+
+    /// Shares with the other family's reconciler which commits were ours.
+    #[must_use]
+    pub fn beside<L>(mut self, other: &Reconciler<L>) -> Self {
+        self.ours = other.ours.clone();
+        self
     }
 
     /// The kernel this one talks to.
@@ -119,9 +147,7 @@ impl<K: NftTables> Reconciler<K> {
                 let (program, elements) = Program::of(plan, applied.program.ids().clone());
                 self.rewrite(program, elements)?
             }
-            (State::Applied(applied), Reason::Look)
-                if self.kernel.generation()? == applied.stamp.generation =>
-            {
+            (State::Applied(applied), Reason::Look) if self.is_untouched(&applied)? => {
                 self.settle(*applied)?
             }
             (_, Reason::Look) | (State::Unknown, _) => self.look(plan)?,
@@ -150,6 +176,12 @@ impl<K: NftTables> Reconciler<K> {
             self.kernel.commit(&transaction)?;
         }
         Ok(())
+    }
+
+    /// Whether nobody can have touched the table since we last knew it.
+    fn is_untouched(&mut self, applied: &Applied) -> Result<bool, SyncError> {
+        let now = self.kernel.generation()?;
+        Ok(applied.known.is_some_and(|known| self.ours.only(known, now)))
     }
 
     fn change(
@@ -196,8 +228,10 @@ impl<K: NftTables> Reconciler<K> {
         // What lingers is part of the state: a start that finds the stamp must know that something is left to be done.
         let mut hash = applied.program.hash();
         applied.lingering.values().for_each(|element| hash.add(element));
-        let (stamp, report) = self.commit(&transaction, hash, Some(applied.stamp))?;
-        applied.stamp = stamp;
+        transaction.delete_elements([&applied.stamp.element()]);
+        let Stamped { stamp, known, report } =
+            self.commit(&transaction, hash, Since::Generation(applied.known))?;
+        (applied.stamp, applied.known) = (stamp, known);
         Ok((applied, SyncReport { way: Way::Changed, ..report }))
     }
 
@@ -205,7 +239,7 @@ impl<K: NftTables> Reconciler<K> {
     fn look(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
         let generation = self.kernel.generation()?;
         let stamp = match Observed::table(&mut self.kernel)? {
-            Observed::Nothing => return self.make(plan),
+            Observed::Nothing => return self.make(plan, generation),
             Observed::Foreign => return self.replace(plan),
             Observed::Ours(stamp) => stamp,
         };
@@ -214,7 +248,7 @@ impl<K: NftTables> Reconciler<K> {
         let is_wanted = stamp.hash == program.hash().as_number();
         let is_untouched = is_wanted && stamp.generation == generation;
         if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {
-            let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+            let applied = Applied { program, stamp, known: Some(generation), lingering: BTreeMap::new() };
             return Ok((applied, SyncReport::default()));
         }
         if observed::has_our_sets(&mut self.kernel, &program)? {
@@ -227,6 +261,7 @@ impl<K: NftTables> Reconciler<K> {
     /// Writes everything anew in one transaction, all but what clients stick to.
     fn rewrite(&mut self, program: Program, elements: Elements) -> Result<(Applied, SyncReport), SyncError> {
         let mut transaction = Transaction::new();
+        let generation = self.kernel.generation()?;
         let wanted_sets = program.sets();
         let chains = program.chains();
         let foreign_chains = observed::other_chains(&mut self.kernel, &chains)?;
@@ -248,9 +283,8 @@ impl<K: NftTables> Reconciler<K> {
             transaction.delete_set(set);
         }
         transaction.add_elements(elements.into_all());
-        let (stamp, report) = self.commit(&transaction, program.hash(), None)?;
-        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
-        Ok((applied, SyncReport { way: Way::Rewritten, ..report }))
+        let stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
+        Ok(stamped.applied(program, Way::Rewritten))
     }
 
     /// Puts our table in the place of one that is not laid out as ours, in one transaction.
@@ -260,14 +294,13 @@ impl<K: NftTables> Reconciler<K> {
         transaction.delete_table_if_there();
         skeleton(&mut transaction, &program);
         transaction.add_elements(elements.into_all());
-        let (stamp, report) = self.commit(&transaction, program.hash(), None)?;
-        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
-        Ok((applied, SyncReport { way: Way::Made, ..report }))
+        let stamped = self.commit(&transaction, program.hash(), Since::Never)?;
+        Ok(stamped.applied(program, Way::Made))
     }
 
     /// Makes the table where there is none: in portions, what a cluster cannot do without first. The stamp comes with the last, so
     /// that a start that finds half of it writes everything.
-    fn make(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
+    fn make(&mut self, plan: &FamilyPlan, mut generation: u32) -> Result<(Applied, SyncReport), SyncError> {
         let (program, elements) = Program::of(plan, StickyIds::default());
         let mut portions = elements.in_portions(PORTION);
         let last = portions.pop().unwrap_or_default();
@@ -278,13 +311,14 @@ impl<K: NftTables> Reconciler<K> {
             transaction.add_elements(portion);
             let committed = self.kernel.commit(&transaction)?;
             report.add(committed.written, committed.removed);
+            generation = committed.generation;
             transaction = Transaction::new();
         }
         transaction.add_elements(last);
-        let (stamp, with_stamp) = self.commit(&transaction, program.hash(), None)?;
-        report.add(with_stamp.written, with_stamp.removed);
-        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
-        Ok((applied, SyncReport { way: Way::Made, ..report }))
+        let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
+        report.add(stamped.report.written, stamped.report.removed);
+        stamped.report = report;
+        Ok(stamped.applied(program, Way::Made))
     }
 
     /// Commits with a stamp that names the generation the commit becomes. If another program was faster, tries again.
@@ -292,26 +326,37 @@ impl<K: NftTables> Reconciler<K> {
         &mut self,
         transaction: &Transaction,
         hash: StateHash,
-        old: Option<Stamp>,
-    ) -> Result<(Stamp, SyncReport), SyncError> {
+        since: Since,
+    ) -> Result<Stamped, SyncError> {
         let mut tries = 0;
         loop {
             let generation = self.kernel.generation()?;
+            let is_certain = match since {
+                Since::Never => true,
+                Since::Generation(since) => since.is_some_and(|since| self.ours.only(since, generation)),
+            };
             let stamp = Stamp::after(generation, hash);
+            let stamp = if is_certain { stamp } else { stamp.without_proof() };
             let mut stamped = transaction.clone();
-            stamped.expect_generation(generation);
-            stamped.delete_elements(old.map(Stamp::element).iter());
-            stamped.add_element(stamp.element());
+            stamped.expect_generation(generation).add_element(stamp.element());
             match self.kernel.commit(&stamped) {
                 Ok(committed) => {
+                    self.ours.record(generation);
                     let mut report = SyncReport::default();
                     report.add(committed.written, committed.removed);
-                    return Ok((stamp, report));
+                    return Ok(Stamped { stamp, known: is_certain.then_some(stamp.generation), report });
                 }
                 Err(CommitError::GenerationChanged { .. }) if tries < MOST_TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl Stamped {
+    fn applied(self, program: Program, way: Way) -> (Applied, SyncReport) {
+        let Self { stamp, known, report } = self;
+        (Applied { program, stamp, known, lingering: BTreeMap::new() }, SyncReport { way, ..report })
     }
 }
 
