@@ -150,7 +150,8 @@ impl<K: NftTables> Reconciler<K> {
             (State::Applied(applied), Reason::Look) if self.is_untouched(&applied)? => {
                 self.settle(*applied)?
             }
-            (_, Reason::Look) | (State::Unknown, _) => self.look(plan)?,
+            (State::Applied(applied), Reason::Look) => self.look(plan, Some(applied.program.ids()))?,
+            (State::Unknown, _) => self.look(plan, None)?,
         };
         let lingering = applied.lingering.len();
         self.state = State::Applied(Box::new(applied));
@@ -235,15 +236,23 @@ impl<K: NftTables> Reconciler<K> {
         Ok((applied, SyncReport { way: Way::Changed, ..report }))
     }
 
-    /// Finds out what is there, and adopts it or writes everything.
-    fn look(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
+    /// Finds out what is there, and adopts it or writes everything. Clients stick by the numbers we know of, also if somebody
+    /// emptied the maps that hold them; only a start must read them.
+    fn look(
+        &mut self,
+        plan: &FamilyPlan,
+        known: Option<&StickyIds>,
+    ) -> Result<(Applied, SyncReport), SyncError> {
         let generation = self.kernel.generation()?;
         let stamp = match Observed::table(&mut self.kernel)? {
             Observed::Nothing => return self.make(plan, generation),
             Observed::Foreign => return self.replace(plan),
             Observed::Ours(stamp) => stamp,
         };
-        let ids = observed::sticky_ids(&mut self.kernel, plan)?;
+        let ids = match known {
+            Some(known) => known.clone(),
+            None => observed::sticky_ids(&mut self.kernel, plan)?,
+        };
         let (program, elements) = Program::of(plan, ids);
         let is_wanted = stamp.hash == program.hash().as_number();
         let is_untouched = is_wanted && stamp.generation == generation;

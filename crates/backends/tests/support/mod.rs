@@ -4,6 +4,7 @@
 
 pub mod lab;
 
+use std::net::IpAddr;
 use std::process::Command;
 use std::{env, thread};
 
@@ -24,6 +25,11 @@ pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     if !ran {
         println!("skipped: needs root, to make network namespaces, and the nft program");
     }
+}
+
+/// An address in a test.
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address in a test")
 }
 
 /// The kernel's word for a family.
