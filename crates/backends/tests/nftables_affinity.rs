@@ -71,9 +71,9 @@ impl Sticky {
         let packets = clients.iter().map(|from| Packet { from: *from, interface: None, to: to.ip(), port });
         let probes: Vec<Probe> = packets.map(|packet| Probe { packet, patience: PATIENCE }).collect();
         let seen = self.net.probe_all(&probes).expect("probes");
-        let homes = clients.into_iter().zip(seen).map(|(client, seen)| match seen {
-            Seen::Answered { by, .. } => (client, by.ip()),
-            other => panic!("{client} → {to}: {other}"),
+        let homes = clients.into_iter().zip(seen).map(|(client, seen)| {
+            let Seen::Answered { by, .. } = seen else { unreachable!("{client} → {to}: {seen}") };
+            (client, by.ip())
         });
         homes.collect()
     }
@@ -128,7 +128,9 @@ fn coming(family: IpFamily, number: u8) -> String {
 
 fn on_both(test: impl Fn(Sticky)) {
     if or_skip() {
-        IpFamily::BOTH.into_iter().for_each(|family| test(Sticky::new(family)));
+        for family in IpFamily::BOTH {
+            test(Sticky::new(family));
+        }
         println!("{CLIENTS} clients in each family");
     }
 }

@@ -273,26 +273,6 @@ fn affinity_that_is_switched_off_goes_in_two_steps() {
 const STICKY: &str = "service one clusterIP 10.96.0.1 port 80→8080 sessionAffinity ClientIP 600
     endpoint one 10.244.1.1 node a";
 
-#[test]
-fn what_was_to_go_is_not_forgotten_by_a_restart_or_a_look() {
-    in_namespace(|| {
-        for restarts in [true, false] {
-            let mut lab = Lab::of(STICKY);
-            let lingering = lab.then("service one clusterIP 10.96.0.1 port 80→8080").report.lingering;
-            assert_eq!(lingering, 3);
-            if restarts {
-                lab.reconciler = Reconciler::new(client(IpFamily::V4));
-            }
-            lab.look().expect("a look");
-            for set in [SetName::StickyPools, SetName::StickySlots, SetName::StickyEndpoints] {
-                assert_eq!(lab.count(set), 0, "left in {} (restarts: {restarts})", set.as_str());
-            }
-            assert_eq!(lab.look().expect("another look"), SyncReport::default());
-            lab.reconciler.remove_everything().expect("the table goes");
-        }
-    });
-}
-
 /// Row: nftables Y18
 #[test]
 fn another_timeout_is_another_chain_and_keeps_every_client() {
@@ -356,43 +336,5 @@ fn addresses_written_with_leading_zeros_are_written_plainly() {
         let zeros = lab.contents();
         lab.then(&facts("172.30.0.41", "203.0.113.0/25", "10.180.0.1"));
         assert_eq!(lab.contents(), zeros);
-    });
-}
-
-#[test]
-fn damage_is_found_by_a_look_even_if_a_change_was_written_in_between() {
-    in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
-        let before = lab.contents();
-        nft(&["flush", "chain", "ip", "kube-proxy", "masquerading"]);
-        lab.try_then("endpoint one 10.244.1.9 node a").expect("a change over the damage");
-        lab.try_then("gone endpoint one 10.244.1.9").expect("another one");
-        // Neither this run nor the next may take the table for its own state.
-        let mut next = Reconciler::new(client(IpFamily::V4));
-        assert_eq!(next.sync(lab.plan(), Reason::Look).expect("a restart").way, Way::Rewritten);
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
-        assert_eq!(lab.contents(), before);
-        nft(&["flush", "chain", "ip", "kube-proxy", "masquerading"]);
-        lab.try_then("endpoint one 10.244.1.9 node a").expect("a change over the damage");
-        assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
-        assert_eq!(lab.look().expect("another look"), SyncReport::default());
-    });
-}
-
-#[test]
-fn commits_of_the_other_family_are_no_reason_to_read_everything() {
-    in_namespace(|| {
-        let world = world("service one clusterIP 10.96.0.1,fd96::1 port 80→8080");
-        let plan = |family| world.family(family).expect("both are served");
-        let mut v4 = Reconciler::new(Faulty::new(client(IpFamily::V4), Faults { before: 0, after: 0 }, 1));
-        let mut v6 = Reconciler::new(client(IpFamily::V6)).beside(&v4);
-        v4.sync(plan(IpFamily::V4), Reason::Look).expect("IPv4");
-        v6.sync(plan(IpFamily::V6), Reason::Look).expect("IPv6");
-        // Damage that only reading would find, hidden behind a generation that is taken back to be our own.
-        assert_eq!(v4.sync(plan(IpFamily::V4), Reason::Look).expect("a look"), SyncReport::default());
-        nft(&["add", "table", "ip", "somebody-else"]);
-        nft(&["flush", "set", "ip", "kube-proxy", "cluster-ips"]);
-        assert_eq!(v4.sync(plan(IpFamily::V4), Reason::Look).expect("a look").way, Way::Rewritten);
-        assert_eq!(v6.sync(plan(IpFamily::V6), Reason::Look).expect("a look"), SyncReport::default());
     });
 }
