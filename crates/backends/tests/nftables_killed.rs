@@ -20,7 +20,7 @@ use ferrule_plan::Packet;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Probe, Seen, or_skip};
 use support::lab::Lab;
 use support::stream::{self, PASSING, PERMANENT, Progress, TURNS, mixed};
-use support::{client, ip};
+use support::{client, ip, pause};
 
 const KILLS: u64 = 200;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ fn keeps_a_table_until_it_is_killed() {
         let report = lab.try_then(&stream::step(plan)).expect("a change");
         progress.set_done(plan);
         // Let clients see this plan for a while; what lingers goes after it.
-        thread::sleep(Duration::from_millis(10));
+        pause(Duration::from_millis(10));
         if report.lingering > 0 {
             lab.reconciler.finish().expect("the end of a change");
         }
@@ -80,7 +80,7 @@ fn kill_again_and_again(net: &NetWorld, path: &Path, progress: &Progress) {
     for kill in 0..KILLS {
         let mut keeper = keeper(net, path);
         // Any moment of the start, or of one of the first changes after it.
-        thread::sleep(Duration::from_micros(mixed(kill) % 60_000));
+        pause(Duration::from_micros(mixed(kill) % 60_000));
         assert_eq!(keeper.try_wait().expect("its state"), None, "it ended before kill {kill}");
         keeper.kill().expect("a kill");
         keeper.wait().expect("its end");
@@ -90,7 +90,7 @@ fn kill_again_and_again(net: &NetWorld, path: &Path, progress: &Progress) {
     let goal = progress.begun() + 5;
     let deadline = Instant::now() + Duration::from_secs(20);
     while progress.done() < goal && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(1));
+        pause(Duration::from_millis(1));
     }
     keeper.kill().expect("a kill");
     keeper.wait().expect("its end");

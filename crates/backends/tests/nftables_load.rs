@@ -16,7 +16,7 @@ use ferrule_model::{IpFamily, Protocol};
 use ferrule_plan::Packet;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Probe, Seen, or_skip};
 use support::lab::{Lab, world};
-use support::{client, ip};
+use support::{client, ip, pause};
 
 /// A late SYN is sent again after a second; one that is refused is refused at once.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -98,10 +98,10 @@ fn change_until(stop: &AtomicBool, storm: &Storm) -> usize {
     let start = world(&format!("{PLAIN}\n{}", resized(family, 0, 1)));
     let mut lab = Lab::with(start, Faulty::new(client(family), storm.faults, 5));
     let (mut dice, mut size, mut changes) = (Dice(3), 1, 0);
-    let mut step = |lab: &mut Lab<_>, words: &str| {
+    let mut change = |lab: &mut Lab<_>, words: &str| {
         let settled = match lab.try_then(words) {
             Ok(report) if report.lingering > 0 => {
-                thread::sleep(ON_THEIR_WAY);
+                pause(ON_THEIR_WAY);
                 lab.reconciler.finish().is_ok()
             }
             Ok(_) => true,
@@ -112,13 +112,13 @@ fn change_until(stop: &AtomicBool, storm: &Storm) -> usize {
     };
     while !stop.load(Ordering::Relaxed) {
         let next = u8::try_from(1 + dice.below(usize::from(ENDPOINTS))).expect("a small number");
-        step(&mut lab, &resized(family, size, next));
+        change(&mut lab, &resized(family, size, next));
         size = next;
         if !storm.forms.is_empty() && dice.below(4) == 0 {
-            step(&mut lab, storm.forms[dice.below(storm.forms.len())]);
+            change(&mut lab, storm.forms[dice.below(storm.forms.len())]);
         }
     }
-    step(&mut lab, &format!("{PLAIN}\n{}", resized(family, size, 1)));
+    change(&mut lab, &format!("{PLAIN}\n{}", resized(family, size, 1)));
     changes
 }
 

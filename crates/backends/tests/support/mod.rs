@@ -8,6 +8,7 @@ pub mod stream;
 
 use std::net::IpAddr;
 use std::process::Command;
+use std::time::Duration;
 use std::{env, thread};
 
 use ferrule_backends::nftables::{Reason, Reconciler};
@@ -67,4 +68,10 @@ pub fn program(net: &NetWorld, world: &World) {
         });
         synced.expect("the node's namespace").expect("a sync");
     }
+}
+
+/// Lets time pass, where time itself is what a test is about.
+#[expect(clippy::disallowed_methods, reason = "packets on their way show no state to wait for")]
+pub fn pause(time: Duration) {
+    thread::sleep(time);
 }
