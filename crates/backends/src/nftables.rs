@@ -20,6 +20,7 @@
 
 mod base;
 mod counts;
+mod diff;
 mod frontend;
 mod hash;
 mod keys;

@@ -144,13 +144,17 @@ fn weather(storm: &Storm) {
     println!("{} connects to {} during {changes} changes, {} lost", seen.len(), storm.to, lost.len());
     assert!(lost.is_empty(), "{} of {} lost, such as {}", lost.len(), seen.len(), lost[0]);
     assert!(changes > 50, "only {changes} changes were tried");
-    // What left the pool gets nothing any more.
-    let only = endpoint(IpFamily::of(ip(storm.to)), 1);
-    let after = net.probe_all(&probes[..500]).expect("probes");
-    assert!(
-        after.iter().all(|seen| matches!(seen, Seen::Answered { by, .. } if by.ip() == only)),
-        "{after:?}"
-    );
+    if storm.port.0 == Protocol::Tcp {
+        check_settled(&net, &probes[..500], endpoint(IpFamily::of(ip(storm.to)), 1));
+    }
+}
+
+/// What left the pool gets nothing any more. Not asked with datagrams: those from a port that was used a moment ago belong to
+/// the flow of that moment, and forgetting flows is not the rules' matter.
+fn check_settled(net: &NetWorld, probes: &[Probe], only: IpAddr) {
+    let seen = net.probe_all(probes).expect("probes");
+    let wrong = seen.iter().find(|seen| !matches!(seen, Seen::Answered { by, .. } if by.ip() == only));
+    assert_eq!(wrong, None, "only {only} is left");
 }
 
 #[test]

@@ -338,3 +338,22 @@ fn addresses_written_with_leading_zeros_are_written_plainly() {
         assert_eq!(lab.contents(), zeros);
     });
 }
+
+#[test]
+fn an_endpoint_leaves_a_sticky_pool_at_once_whatever_else_changes() {
+    in_namespace(|| {
+        let mut lab = Lab::of(&format!(
+            "{STICKY}\nendpoint one 10.244.1.9 node a
+             service two clusterIP 10.96.0.2 port 80→8080
+             endpoint two 10.244.1.2 node a"
+        ));
+        let done = lab.then(
+            "gone endpoint one 10.244.1.9
+             service two clusterIP 10.96.0.2 port 80→8080 sessionAffinity ClientIP 600",
+        );
+        // Only what the second Service's old way needs stays for a moment.
+        assert_eq!(done.report.lingering, 1);
+        assert_eq!(lab.count(SetName::StickyEndpoints), 2, "one of each Service");
+        assert_eq!(lab.finish().changed, "endpoints -1");
+    });
+}

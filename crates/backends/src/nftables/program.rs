@@ -6,15 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ferrule_kernel::nft::{Chain, Element, Family, KeyBytes, Name, Set};
+use ferrule_kernel::nft::{Chain, Element, Family, KeyBytes, Set};
 use ferrule_model::{IpFamily, ServiceName};
 use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, NodeTraffic, PlanDelta, Pool, PoolId, Replaced};
 
 use super::base::{self, Site};
 use super::counts::Counts;
+use super::diff::{Diff, Ways};
 use super::frontend::{Compiled, Compiler, Pools};
 use super::hash::StateHash;
-use super::names::{PoolChain, SetName, source_ranges};
+use super::names::{PoolChain, source_ranges};
 use super::pool;
 use super::sticky_ids::StickyIds;
 use super::words::Words;
@@ -175,9 +176,10 @@ impl Program {
     pub fn change(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Edit {
         let mut diff = Diff::default();
         let was = self.compiled_frontends(&PoolsBefore(plan, delta), delta, |replaced| replaced.was.as_ref());
+        let mut pools_were = Vec::new();
         for (id, replaced) in &delta.pools {
             if let Some(was) = &replaced.was {
-                diff.was.extend(self.pool_elements(id, was));
+                pools_were.push((id, self.pool_elements(id, was)));
                 diff.delete.extend(self.let_go_of_hairpins(id, was));
             }
         }
@@ -196,8 +198,8 @@ impl Program {
         for compiled in was.values() {
             self.let_go(compiled);
         }
-        diff.changed_ways = changed_ways(&was, &now);
-        diff.was.extend(was.into_values().flat_map(|compiled| compiled.elements));
+        let changed = Ways::changed(delta, &was, &now);
+        diff.were(pools_were, was, &changed);
         diff.now.extend(now.into_values().flat_map(|compiled| compiled.elements));
         let mut edit = diff.settle();
         self.hash_edit(&edit);
@@ -338,81 +340,6 @@ impl Program {
         let pods = self.site().mark_unless_from_pods();
         format!("{LAYOUT} {sets:?} {fixed:?} {:?} {pods:?}", base::base_chains())
     }
-}
-
-/// The elements of a change before and after it.
-#[derive(Default)]
-struct Diff {
-    was: Vec<Element>,
-    now: Vec<Element>,
-    /// Elements that are certain to go or come, having been counted.
-    delete: Vec<Element>,
-    add: Vec<Element>,
-    /// Whether some frontend leads another kind of way than before, not just to another size.
-    changed_ways: bool,
-}
-
-impl Diff {
-    /// Elements that are the same before and after drop out; of the rest, one with a new value replaces the old one.
-    fn settle(self) -> Edit {
-        let mut was: BTreeMap<(Name, KeyBytes), Element> = BTreeMap::new();
-        was.extend(self.was.into_iter().map(|element| (key_of(&element), element)));
-        let mut edit = Edit::default();
-        for element in self.now {
-            match was.remove(&key_of(&element)) {
-                Some(same) if same == element => {}
-                old => {
-                    edit.delete.extend(old);
-                    edit.add.push(element);
-                }
-            }
-        }
-        let (linger, delete): (Vec<_>, Vec<_>) =
-            was.into_values().partition(|element| self.changed_ways && may_linger(&element.set));
-        edit.linger = linger;
-        edit.delete.extend(delete);
-        cancel_out(self.delete, self.add, &mut edit);
-        edit
-    }
-}
-
-/// A hairpin that one pool lets go of and another wants in the same change stays.
-fn cancel_out(delete: Vec<Element>, add: Vec<Element>, edit: &mut Edit) {
-    let kept: BTreeSet<KeyBytes> = {
-        let added: BTreeSet<&KeyBytes> = add.iter().map(|element| &element.key).collect();
-        delete.iter().map(|element| &element.key).filter(|key| added.contains(key)).cloned().collect()
-    };
-    edit.delete.extend(delete.into_iter().filter(|element| !kept.contains(&element.key)));
-    edit.add.extend(add.into_iter().filter(|element| !kept.contains(&element.key)));
-}
-
-/// Maps that are looked up after a verdict was followed: a packet on its way may still look here.
-fn may_linger(set: &Name) -> bool {
-    let followed = [
-        SetName::Endpoints,
-        SetName::LocalEndpoints,
-        SetName::NodePortEndpoints,
-        SetName::NodePortLocalEndpoints,
-        SetName::StickyPools,
-        SetName::StickyLocalPools,
-        SetName::StickyNodePortPools,
-        SetName::StickyNodePortLocalPools,
-        SetName::StickySlots,
-        SetName::StickyEndpoints,
-    ];
-    followed.iter().any(|name| name.as_str() == set.as_str())
-}
-
-fn key_of(element: &Element) -> (Name, KeyBytes) {
-    (element.set.clone(), element.key.clone())
-}
-
-/// Whether some frontend that stays leads another kind of way.
-fn changed_ways(was: &BTreeMap<FrontendKey, Compiled>, now: &BTreeMap<FrontendKey, Compiled>) -> bool {
-    was.iter().any(|(key, was)| {
-        let now = now.get(key).and_then(|now| now.chain);
-        matches!((was.chain, now), (Some(was), Some(now)) if std::mem::discriminant(&was) != std::mem::discriminant(&now))
-    })
 }
 
 /// A chain and those it sends packets to.
