@@ -110,7 +110,10 @@ impl Sticky {
         let family = self.family;
         let again = self.net.node().run(|| Reconciler::new(client(family)));
         self.lab.reconciler = again.expect("the node's namespace");
-        self.lab.look().expect("a restart")
+        let report = self.lab.look().expect("a restart");
+        self.lab.done(report);
+        self.lab.finish();
+        report
     }
 
     /// A client that is known to stick to an endpoint.

@@ -30,6 +30,8 @@ fn what_was_to_go_is_not_forgotten_by_a_restart_or_a_look() {
             for set in [SetName::StickyPools, SetName::StickySlots, SetName::StickyEndpoints] {
                 assert_eq!(lab.count(set), 0, "left in {} (restarts: {restarts})", set.as_str());
             }
+            // Of a rewrite, the chains of the old way are still to go.
+            lab.reconciler.finish().expect("the end of it");
             assert_eq!(lab.look().expect("another look"), SyncReport::default());
             lab.reconciler.remove_everything().expect("the table goes");
         }
@@ -47,11 +49,13 @@ fn damage_is_found_by_a_look_even_if_a_change_was_written_in_between() {
         // Neither this run nor the next may take the table for its own state.
         let mut next = Reconciler::new(client(IpFamily::V4));
         assert_eq!(next.sync(lab.plan(), Reason::Look).expect("a restart").way, Way::Rewritten);
+        next.finish().expect("the end of it");
         assert_eq!(lab.look().expect("a look").way, Way::Adopted);
         assert_eq!(lab.contents(), before);
         nft(&["flush", "chain", "ip", "kube-proxy", "masquerading"]);
         lab.try_then("endpoint one 10.244.1.9 node a").expect("a change over the damage");
         assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
+        lab.reconciler.finish().expect("the end of it");
         assert_eq!(lab.look().expect("another look"), SyncReport::default());
     });
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ferrule_kernel::nft::{Chain, Element, Family, KeyBytes, Set};
+use ferrule_kernel::nft::{Chain, Element, Family, KeyBytes, Name, Set};
 use ferrule_model::{IpFamily, ServiceName};
 use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, NodeTraffic, PlanDelta, Pool, PoolId, Replaced};
 
@@ -41,11 +41,11 @@ pub struct Program {
 /// What is to be written for a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edit {
-    /// Sets that are new.
+    /// Sets that are new. They and the chains are written before the elements.
     pub sets: Vec<Set>,
-    /// Chains that are new, in an order in which they can be made.
+    /// Chains that are new or have a new rule, in an order in which they can be made.
     pub chains: Vec<Chain>,
-    /// Chains whose rules change.
+    /// Chains that lose a rule.
     pub refill: Vec<Chain>,
     /// Elements that go, or make room for one with the same key.
     pub delete: Vec<Element>,
@@ -239,6 +239,11 @@ impl Program {
         pools.chain(fixed).chain(base::base_chains()).collect()
     }
 
+    /// The names of the chains of pool sizes that are in use.
+    pub fn chain_names(&self) -> BTreeSet<Name> {
+        self.chains.wanted().map(|chain| chain.name()).collect()
+    }
+
     fn site(&self) -> Site<'_> {
         Site { node: &self.node, words: self.words }
     }
@@ -316,9 +321,12 @@ impl Program {
 
     fn new_prefix_lengths(&self, before: &BTreeSet<u8>, edit: &mut Edit) {
         let now: BTreeSet<u8> = self.prefix_lengths.wanted().copied().collect();
-        if now != *before {
+        if !now.is_subset(before) {
             let new = now.difference(before);
             edit.sets.extend(new.map(|length| base::source_ranges_set(*length, self.words.family)));
+            edit.chains.push(base::source_ranges_chain(self.words, &(&now | before)));
+        }
+        if !before.is_subset(&now) {
             edit.refill.push(base::source_ranges_chain(self.words, &now));
         }
     }

@@ -6,16 +6,16 @@
 
 mod observed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ferrule_kernel::kernel::NftTables;
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::nft::{CommitError, Element, KeyBytes, Name, Transaction};
+use ferrule_kernel::nft::{Chain, CommitError, Element, KeyBytes, Name, Transaction};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
 use self::observed::Observed;
 use super::hash::StateHash;
-use super::names::SetName;
+use super::names::{SetName, may_be_pool_chain};
 use super::own_commits::OwnCommits;
 use super::program::{Edit, Elements, Program};
 use super::stamp::Stamp;
@@ -64,8 +64,22 @@ struct Applied {
     stamp: Stamp,
     /// The last generation of which we know that the table was as we wanted it.
     known: Option<u32>,
-    /// Elements that are to go with the next commit.
-    lingering: BTreeMap<(Name, KeyBytes), Element>,
+    /// What is to go with the next commit.
+    lingering: Lingering,
+}
+
+/// What only packets of a moment ago may still need: those that had followed a verdict when it was replaced.
+#[derive(Default)]
+struct Lingering {
+    elements: BTreeMap<(Name, KeyBytes), Element>,
+    /// Chains of pool sizes that verdicts of a moment ago point at.
+    chains: Vec<Name>,
+}
+
+impl Lingering {
+    fn len(&self) -> usize {
+        self.elements.len() + self.chains.len()
+    }
 }
 
 /// Why a sync is asked for.
@@ -88,7 +102,7 @@ pub struct SyncReport {
     pub commits: usize,
     /// How it came about.
     pub way: Way,
-    /// Elements that are to go in a while: see [`Reconciler::finish`].
+    /// Objects that are to go in a while: see [`Reconciler::finish`].
     pub lingering: usize,
 }
 
@@ -201,7 +215,7 @@ impl<K: NftTables> Reconciler<K> {
 
     /// Takes away what lingered, if anything did.
     fn settle(&mut self, applied: Applied) -> Result<(Applied, SyncReport), SyncError> {
-        if applied.lingering.is_empty() {
+        if applied.lingering.len() == 0 {
             return Ok((applied, SyncReport::default()));
         }
         self.write(applied, Edit::default())
@@ -209,31 +223,60 @@ impl<K: NftTables> Reconciler<K> {
 
     /// Writes an edit, and takes away what lingered from the one before.
     fn write(&mut self, mut applied: Applied, edit: Edit) -> Result<(Applied, SyncReport), SyncError> {
+        let mut report = self.prepare(&mut applied, &edit)?;
         let old = std::mem::take(&mut applied.lingering);
         let mut transaction = Transaction::new();
-        for set in edit.sets {
-            transaction.add_set(set);
-        }
-        for chain in edit.chains {
-            // One of the same name may be left from a pool size that went out of use.
-            transaction.refill_chain(chain);
-        }
         for chain in edit.refill {
             transaction.refill_chain(chain);
         }
-        transaction.delete_elements(old.values().chain(&edit.delete));
+        transaction.delete_elements(old.elements.values().chain(&edit.delete));
         transaction.add_elements(edit.add);
+        // One that came into use again stays.
+        let wanted = applied.program.chain_names();
+        for chain in old.chains.into_iter().filter(|chain| !wanted.contains(chain)) {
+            transaction.delete_chain(chain);
+        }
         let linger =
             edit.linger.into_iter().map(|element| ((element.set.clone(), element.key.clone()), element));
-        applied.lingering.extend(linger);
+        applied.lingering.elements.extend(linger);
         // What lingers is part of the state: a start that finds the stamp must know that something is left to be done.
         let mut hash = applied.program.hash();
-        applied.lingering.values().for_each(|element| hash.add(element));
-        transaction.delete_elements([&applied.stamp.element()]);
-        let Stamped { stamp, known, report } =
-            self.commit(&transaction, hash, Since::Generation(applied.known))?;
-        (applied.stamp, applied.known) = (stamp, known);
+        applied.lingering.elements.values().for_each(|element| hash.add(element));
+        let written = self.stamp_anew(&mut applied, transaction, hash)?;
+        report.add(written.written, written.removed);
         Ok((applied, SyncReport { way: Way::Changed, ..report }))
+    }
+
+    /// Makes what elements are going to point at, in a commit before theirs: a packet that was under way when a chain came into
+    /// being finds it empty, until the commit after.
+    fn prepare(&mut self, applied: &mut Applied, edit: &Edit) -> Result<SyncReport, SyncError> {
+        if edit.sets.is_empty() && edit.chains.is_empty() {
+            return Ok(SyncReport::default());
+        }
+        let mut transaction = Transaction::new();
+        for set in &edit.sets {
+            transaction.add_set(set.clone());
+        }
+        for chain in &edit.chains {
+            // One of the same name may be left from a pool size that went out of use.
+            transaction.refill_chain(chain.clone());
+        }
+        // What nobody uses yet does not make it another state.
+        let hash = StateHash::of_number(applied.stamp.hash);
+        self.stamp_anew(applied, transaction, hash)
+    }
+
+    /// Commits, with a new stamp in place of the one that is there.
+    fn stamp_anew(
+        &mut self,
+        applied: &mut Applied,
+        mut transaction: Transaction,
+        hash: StateHash,
+    ) -> Result<SyncReport, SyncError> {
+        transaction.delete_elements([&applied.stamp.element()]);
+        let stamped = self.commit(&transaction, hash, Since::Generation(applied.known))?;
+        (applied.stamp, applied.known) = (stamped.stamp, stamped.known);
+        Ok(stamped.report)
     }
 
     /// Finds out what is there, and adopts it or writes everything. Clients stick by the numbers we know of, also if somebody
@@ -257,7 +300,8 @@ impl<K: NftTables> Reconciler<K> {
         let is_wanted = stamp.hash == program.hash().as_number();
         let is_untouched = is_wanted && stamp.generation == generation;
         if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {
-            let applied = Applied { program, stamp, known: Some(generation), lingering: BTreeMap::new() };
+            let applied =
+                Applied { program, stamp, known: Some(generation), lingering: Lingering::default() };
             return Ok((applied, SyncReport::default()));
         }
         if observed::has_our_sets(&mut self.kernel, &program)? {
@@ -267,14 +311,13 @@ impl<K: NftTables> Reconciler<K> {
         }
     }
 
-    /// Writes everything anew in one transaction, all but what clients stick to.
+    /// Writes everything anew in one transaction, all but what clients stick to. Chains that are missing are made before.
     fn rewrite(&mut self, program: Program, elements: Elements) -> Result<(Applied, SyncReport), SyncError> {
+        let (generation, mut report) = self.prepare_anew(&program)?;
+        let (wanted_sets, chains) = (program.sets(), program.chains());
+        let unwanted_chains = observed::other_chains(&mut self.kernel, &chains)?;
+        let unwanted_sets = observed::other_sets(&mut self.kernel, &wanted_sets)?;
         let mut transaction = Transaction::new();
-        let generation = self.kernel.generation()?;
-        let wanted_sets = program.sets();
-        let chains = program.chains();
-        let foreign_chains = observed::other_chains(&mut self.kernel, &chains)?;
-        let foreign_sets = observed::other_sets(&mut self.kernel, &wanted_sets)?;
         for set in wanted_sets {
             let name = set.name.clone();
             transaction.add_set(set);
@@ -285,15 +328,42 @@ impl<K: NftTables> Reconciler<K> {
         for chain in chains {
             transaction.refill_chain(chain);
         }
-        for chain in foreign_chains {
+        let (of_pools, strays): (Vec<_>, Vec<_>) = unwanted_chains.into_iter().partition(may_be_pool_chain);
+        for chain in strays {
             transaction.delete_chain(chain);
         }
-        for set in foreign_sets {
+        for set in unwanted_sets {
             transaction.delete_set(set);
         }
         transaction.add_elements(elements.into_all());
-        let stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
-        Ok(stamped.applied(program, Way::Rewritten))
+        let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
+        report.add(stamped.report.written, stamped.report.removed);
+        stamped.report = report;
+        let (mut applied, report) = stamped.applied(program, Way::Rewritten);
+        applied.lingering.chains = of_pools;
+        Ok((applied, report))
+    }
+
+    /// What [`Self::prepare`] does, where one must look what is missing; and the generation of which we know what is there.
+    fn prepare_anew(&mut self, program: &Program) -> Result<(u32, SyncReport), SyncError> {
+        let generation = self.kernel.generation()?;
+        let there: BTreeSet<Name> = self.kernel.chains()?.into_iter().map(|seen| seen.name).collect();
+        let is_missing = |chain: &Chain| may_be_pool_chain(&chain.name) && !there.contains(&chain.name);
+        let missing: Vec<Chain> = program.chains().into_iter().filter(is_missing).collect();
+        let mut report = SyncReport::default();
+        if missing.is_empty() {
+            return Ok((generation, report));
+        }
+        let mut transaction = Transaction::new();
+        for set in program.sets() {
+            transaction.add_set(set);
+        }
+        for chain in missing {
+            transaction.add_chain(chain);
+        }
+        let committed = self.kernel.commit(&transaction)?;
+        report.add(committed.written, committed.removed);
+        Ok((committed.generation, report))
     }
 
     /// Puts our table in the place of one that is not laid out as ours, in one transaction.
@@ -365,7 +435,8 @@ impl<K: NftTables> Reconciler<K> {
 impl Stamped {
     fn applied(self, program: Program, way: Way) -> (Applied, SyncReport) {
         let Self { stamp, known, report } = self;
-        (Applied { program, stamp, known, lingering: BTreeMap::new() }, SyncReport { way, ..report })
+        let applied = Applied { program, stamp, known, lingering: Lingering::default() };
+        (applied, SyncReport { way, ..report })
     }
 }
 

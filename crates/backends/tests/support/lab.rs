@@ -119,7 +119,7 @@ impl<K: NftTables> Lab<K> {
         let difference = self.seen.difference(&now);
         self.seen = now;
         if report.way == Way::Changed {
-            let with_stamp = (difference.written + 1, difference.removed + 1);
+            let with_stamp = (difference.written + report.commits, difference.removed + report.commits);
             assert_eq!((report.written, report.removed), with_stamp, "{report:?}: {}", difference.text);
         }
         Done { report, changed: difference.text }
