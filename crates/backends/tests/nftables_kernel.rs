@@ -14,8 +14,10 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use support::{client, in_namespace, nft};
 
-/// How many random worlds each test tries.
-const WORLDS: usize = 40;
+/// How many random worlds each test tries: fewer on a machine that is only imitated.
+fn worlds() -> u64 {
+    env::var("FERRULE_TEST_WORLDS").ok().and_then(|number| number.parse().ok()).unwrap_or(40)
+}
 
 /// The same random values in every run.
 fn sample<T>(strategy: &impl Strategy<Value = T>, runner: &mut TestRunner) -> T {
@@ -66,7 +68,7 @@ fn check_adopted(plan: &FamilyPlan, family: IpFamily) {
 fn random_clusters_are_written_changed_and_adopted() {
     in_namespace(|| {
         let mut runner = runner();
-        for _ in 0..WORLDS {
+        for _ in 0..worlds() {
             let mut journey = Journey::new(sample(&random::view(), &mut runner));
             let changes = sample(&random::changes(), &mut runner);
             for family in IpFamily::BOTH {
@@ -95,7 +97,7 @@ fn random_clusters_are_written_changed_and_adopted() {
 fn a_table_that_fails_on_purpose_converges() {
     in_namespace(|| {
         let mut runner = runner();
-        for seed in 0..WORLDS as u64 {
+        for seed in 0..worlds() {
             let mut journey = Journey::new(sample(&random::view(), &mut runner));
             let faults = Faults { before: 150, after: 150 };
             let mut reconciler = Reconciler::new(Faulty::new(client(IpFamily::V4), faults, seed));

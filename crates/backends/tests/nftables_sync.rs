@@ -97,9 +97,12 @@ fn a_second_endpoint_is_a_slot_and_another_verdict() {
         let mut lab = Lab::of(TWO_SERVICES);
         let done = lab.then("endpoint one 10.244.1.9 node a");
         assert_eq!(done.changed, "endpoints +1, hairpin-connections +1, services ~1, chain cluster-2 new");
+        // The chain first: to a packet that is under way when it comes into being, it is empty.
+        assert_eq!(done.report.commits, 2);
         // The second Service of that size finds the chain.
         let done = lab.then("endpoint two 10.244.1.8 node a");
         assert_eq!(done.changed, "endpoints +1, hairpin-connections +1, services ~1");
+        assert_eq!(done.report.commits, 1);
     });
 }
 

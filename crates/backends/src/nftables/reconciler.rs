@@ -3,6 +3,9 @@
 //! Every commit leaves a [`Stamp`]. A start that finds its own stamp, with the hash of the wanted state and the present generation,
 //! reads and writes nothing. One that finds another generation verifies, and anything else is written anew in one transaction, so
 //! that packets see the old rules or the new ones. After a failed commit nothing is assumed.
+//!
+//! A packet may be between two lookups when a commit happens. So what verdicts are to point at is made in a commit before theirs,
+//! and what they pointed at goes in one after: see [`Reconciler::finish`].
 
 mod observed;
 
