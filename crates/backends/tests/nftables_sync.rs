@@ -363,3 +363,25 @@ fn an_endpoint_leaves_a_sticky_pool_at_once_whatever_else_changes() {
         assert_eq!(lab.finish().changed, "endpoints -1");
     });
 }
+
+#[test]
+fn a_new_length_of_source_ranges_is_made_before_it_is_used() {
+    in_namespace(|| {
+        let facts = |ranges: &str| {
+            format!(
+                "service one LoadBalancer 203.0.113.7 clusterIP 10.96.0.1 port 80→8080 sourceRanges {ranges}"
+            )
+        };
+        let mut lab = Lab::of(&(facts("198.51.100.0/24") + "\nendpoint one 10.244.1.1 node a"));
+        let done = lab.then(&facts("198.51.100.0/24,198.18.0.0/25"));
+        // First the set and the rule that looks it up, then the elements: who is admitted is admitted all the time.
+        assert_eq!(
+            done.changed,
+            "source-ranges-25 +1, set source-ranges-25 new, chain source-ranges changed"
+        );
+        assert_eq!(done.report.commits, 2);
+        let done = lab.then(&facts("198.18.0.0/25"));
+        assert_eq!(done.changed, "source-ranges-24 -1, chain source-ranges changed");
+        assert_eq!(done.report.commits, 1);
+    });
+}
