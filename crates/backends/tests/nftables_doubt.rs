@@ -65,7 +65,7 @@ fn commits_of_the_other_family_are_no_reason_to_read_everything() {
     in_namespace(|| {
         let world = world(TWO_SERVICES);
         let plan = |family| world.family(family).expect("both are served");
-        let mut v4 = Reconciler::new(Counting { kernel: client(IpFamily::V4), listings: 0 });
+        let mut v4 = Reconciler::new(Counting::new(client(IpFamily::V4)));
         let mut v6 = Reconciler::new(client(IpFamily::V6)).beside(&v4);
         v4.sync(plan(IpFamily::V4), Reason::Look).expect("IPv4");
         v6.sync(plan(IpFamily::V6), Reason::Look).expect("IPv6");

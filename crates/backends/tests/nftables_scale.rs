@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::{fs, thread};
 
-use ferrule_backends::nftables::{Reason, Reconciler};
+use ferrule_backends::nftables::{Reason, Reconciler, SyncReport, Way};
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{
     Change, Cluster, Conditions, Endpoint, EndpointSlice, IpFamily, NodeName, PerFamily, PortName, Protocol,
@@ -15,6 +15,7 @@ use ferrule_model::{
     canonical_endpoints,
 };
 use ferrule_plan::{NodePlan, NodeView, Quirks, plan};
+use support::counting::Counting;
 use support::{client, in_namespace, nft};
 
 const FEW: u16 = 10;
@@ -123,6 +124,26 @@ fn ten_thousand_services_are_as_many_objects_as_ten() {
             println!("{family:?}: {FEW} services are {few:?}, {MANY} are {many:?}");
             assert!(many.elements > few.elements * 500, "{few:?}, {many:?}");
             assert_eq!(many, Objects { elements: many.elements, ..few });
+        }
+    });
+}
+
+#[test]
+fn a_first_start_that_ends_half_way_is_made_good_by_the_next() {
+    in_namespace(|| {
+        let plan = plan_of(MANY);
+        let plan = plan.families.get(IpFamily::V4).expect("both families are served");
+        for commits in 1..3 {
+            let mut kernel = Counting::new(client(IpFamily::V4));
+            kernel.commits_left = commits;
+            Reconciler::new(kernel).sync(plan, Reason::Look).expect_err("it ends after some commits");
+            let mut next = Reconciler::new(client(IpFamily::V4));
+            let report = next.sync(plan, Reason::Look).expect("the next start");
+            // What is there may be anything, so it goes as the right thing comes.
+            assert_eq!((report.way, report.commits), (Way::Made, 1));
+            let found = Reconciler::new(client(IpFamily::V4)).sync(plan, Reason::Look);
+            assert_eq!(found.expect("another start"), SyncReport::default());
+            next.remove_everything().expect("the table goes");
         }
     });
 }
