@@ -33,6 +33,11 @@ test: setup ## Run every story and every test
 	@scripts/setup test
 	@scripts/test
 
+.PHONY: vm
+vm: setup ## Run the nftables tests on Linux 6.1 in a virtual machine (installs qemu)
+	@scripts/setup vm
+	@scripts/vm
+
 .PHONY: check
 check: setup ## Run what a change must pass besides tests: format, lints, docs, licences, tidy, coverage
 	@scripts/check

@@ -85,7 +85,7 @@ impl Bench {
         let delta = deltas.get(IpFamily::V4).expect("IPv4 is served");
         let plan = self.plan.families.get(IpFamily::V4).expect("IPv4 is served");
         let report = self.reconciler.sync(plan, Reason::PlanChanged(delta)).expect("a sync");
-        assert_eq!((report.way, report.commits), (Way::Changed, 1));
+        assert_eq!(report.way, Way::Changed);
         start.elapsed()
     }
 }

@@ -20,10 +20,12 @@
 
 mod base;
 mod counts;
+mod diff;
 mod frontend;
 mod hash;
 mod keys;
 pub mod names;
+mod own_commits;
 mod pool;
 mod pool_chains;
 mod program;
@@ -34,6 +36,7 @@ mod words;
 
 pub use frontend::{Compiled, Compiler, Pools};
 pub use hash::StateHash;
+pub use own_commits::OwnCommits;
 pub use program::{Edit, Elements, LAYOUT, Program};
 pub use reconciler::{Reason, Reconciler, SyncError, SyncReport, Way};
 pub use stamp::{Stamp, next_generation};

@@ -1,32 +1,22 @@
 //! Random clusters on the real kernel, in a network namespace of their own: written, read back, changed, damaged, adopted.
-#![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
-use std::process::Command;
+mod support;
+
 use std::{env, thread};
 
 use ferrule_backends::nftables::{Reason, Reconciler, SyncReport, Way};
 use ferrule_kernel::kernel::{Faults, Faulty};
-use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{Change, Cluster, IpFamily, PerFamily, Timestamp};
 use ferrule_plan::{FamilyPlan, NodePlan, NodeView, PlanDelta, Quirks, plan, replan};
 use ferrule_testkit::{World, random};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use support::{client, in_namespace, nft};
 
-/// How many random worlds each test tries.
-const WORLDS: usize = 40;
-
-/// Runs a test in a network namespace of its own; skipped where that is not allowed, but not with `CI=true`.
-fn in_namespace(test: impl FnOnce() + Send + 'static) {
-    let has_nft = Command::new("nft").arg("--version").output().is_ok();
-    let ran = thread::spawn(move || has_nft && enter_new_network_namespace().map(|()| test()).is_ok());
-    let ran = ran.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let ci = env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(ran || !ci, "this test needs root, to make network namespaces, and the nft program");
-    if !ran {
-        println!("skipped: needs root, to make network namespaces, and the nft program");
-    }
+/// How many random worlds each test tries: fewer on a machine that is only imitated.
+fn worlds() -> u64 {
+    env::var("FERRULE_TEST_WORLDS").ok().and_then(|number| number.parse().ok()).unwrap_or(40)
 }
 
 /// The same random values in every run.
@@ -63,21 +53,6 @@ impl Journey {
     }
 }
 
-fn client(family: IpFamily) -> NftClient {
-    let family = match family {
-        IpFamily::V4 => Family::Ip,
-        IpFamily::V6 => Family::Ip6,
-    };
-    NftClient::open(family).expect("a netlink socket")
-}
-
-fn nft(arguments: &[&str]) -> String {
-    let output = Command::new("nft").args(arguments).output().expect("the nft program");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "nft {arguments:?}: {errors}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 /// A second start must find everything as wanted, by the stamp and, after a foreign commit, by reading all of it.
 fn check_adopted(plan: &FamilyPlan, family: IpFamily) {
     let nothing = SyncReport::default();
@@ -93,7 +68,7 @@ fn check_adopted(plan: &FamilyPlan, family: IpFamily) {
 fn random_clusters_are_written_changed_and_adopted() {
     in_namespace(|| {
         let mut runner = runner();
-        for _ in 0..WORLDS {
+        for _ in 0..worlds() {
             let mut journey = Journey::new(sample(&random::view(), &mut runner));
             let changes = sample(&random::changes(), &mut runner);
             for family in IpFamily::BOTH {
@@ -122,7 +97,7 @@ fn random_clusters_are_written_changed_and_adopted() {
 fn a_table_that_fails_on_purpose_converges() {
     in_namespace(|| {
         let mut runner = runner();
-        for seed in 0..WORLDS as u64 {
+        for seed in 0..worlds() {
             let mut journey = Journey::new(sample(&random::view(), &mut runner));
             let faults = Faults { before: 150, after: 150 };
             let mut reconciler = Reconciler::new(Faulty::new(client(IpFamily::V4), faults, seed));

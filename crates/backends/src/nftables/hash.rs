@@ -15,6 +15,11 @@ impl StateHash {
         self.0
     }
 
+    /// The hash with this number.
+    pub(super) fn of_number(number: u64) -> Self {
+        Self(number)
+    }
+
     pub(super) fn add(&mut self, element: &Element) {
         self.0 = self.0.wrapping_add(hash_of(element));
     }

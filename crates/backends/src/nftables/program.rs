@@ -12,9 +12,10 @@ use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, NodeTraffic, PlanDelta, Po
 
 use super::base::{self, Site};
 use super::counts::Counts;
+use super::diff::{Diff, Ways};
 use super::frontend::{Compiled, Compiler, Pools};
 use super::hash::StateHash;
-use super::names::{PoolChain, SetName, source_ranges};
+use super::names::{PoolChain, source_ranges};
 use super::pool;
 use super::sticky_ids::StickyIds;
 use super::words::Words;
@@ -40,11 +41,11 @@ pub struct Program {
 /// What is to be written for a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edit {
-    /// Sets that are new.
+    /// Sets that are new. They and the chains are written before the elements.
     pub sets: Vec<Set>,
-    /// Chains that are new, in an order in which they can be made.
+    /// Chains that are new or have a new rule, in an order in which they can be made.
     pub chains: Vec<Chain>,
-    /// Chains whose rules change.
+    /// Chains that lose a rule.
     pub refill: Vec<Chain>,
     /// Elements that go, or make room for one with the same key.
     pub delete: Vec<Element>,
@@ -175,9 +176,10 @@ impl Program {
     pub fn change(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Edit {
         let mut diff = Diff::default();
         let was = self.compiled_frontends(&PoolsBefore(plan, delta), delta, |replaced| replaced.was.as_ref());
+        let mut pools_were = Vec::new();
         for (id, replaced) in &delta.pools {
             if let Some(was) = &replaced.was {
-                diff.was.extend(self.pool_elements(id, was));
+                pools_were.push((id, self.pool_elements(id, was)));
                 diff.delete.extend(self.let_go_of_hairpins(id, was));
             }
         }
@@ -196,8 +198,8 @@ impl Program {
         for compiled in was.values() {
             self.let_go(compiled);
         }
-        diff.changed_ways = changed_ways(&was, &now);
-        diff.was.extend(was.into_values().flat_map(|compiled| compiled.elements));
+        let changed = Ways::changed(delta, &was, &now);
+        diff.were(pools_were, was, &changed);
         diff.now.extend(now.into_values().flat_map(|compiled| compiled.elements));
         let mut edit = diff.settle();
         self.hash_edit(&edit);
@@ -235,6 +237,11 @@ impl Program {
         let pools = pools.into_iter().map(|chain| chain.chain(self.site()));
         let fixed = base::fixed_chains(&self.node, self.words, &lengths);
         pools.chain(fixed).chain(base::base_chains()).collect()
+    }
+
+    /// The names of the chains of pool sizes that are in use.
+    pub fn chain_names(&self) -> BTreeSet<Name> {
+        self.chains.wanted().map(|chain| chain.name()).collect()
     }
 
     fn site(&self) -> Site<'_> {
@@ -314,9 +321,12 @@ impl Program {
 
     fn new_prefix_lengths(&self, before: &BTreeSet<u8>, edit: &mut Edit) {
         let now: BTreeSet<u8> = self.prefix_lengths.wanted().copied().collect();
-        if now != *before {
+        if !now.is_subset(before) {
             let new = now.difference(before);
             edit.sets.extend(new.map(|length| base::source_ranges_set(*length, self.words.family)));
+            edit.chains.push(base::source_ranges_chain(self.words, &(&now | before)));
+        }
+        if !before.is_subset(&now) {
             edit.refill.push(base::source_ranges_chain(self.words, &now));
         }
     }
@@ -338,81 +348,6 @@ impl Program {
         let pods = self.site().mark_unless_from_pods();
         format!("{LAYOUT} {sets:?} {fixed:?} {:?} {pods:?}", base::base_chains())
     }
-}
-
-/// The elements of a change before and after it.
-#[derive(Default)]
-struct Diff {
-    was: Vec<Element>,
-    now: Vec<Element>,
-    /// Elements that are certain to go or come, having been counted.
-    delete: Vec<Element>,
-    add: Vec<Element>,
-    /// Whether some frontend leads another kind of way than before, not just to another size.
-    changed_ways: bool,
-}
-
-impl Diff {
-    /// Elements that are the same before and after drop out; of the rest, one with a new value replaces the old one.
-    fn settle(self) -> Edit {
-        let mut was: BTreeMap<(Name, KeyBytes), Element> = BTreeMap::new();
-        was.extend(self.was.into_iter().map(|element| (key_of(&element), element)));
-        let mut edit = Edit::default();
-        for element in self.now {
-            match was.remove(&key_of(&element)) {
-                Some(same) if same == element => {}
-                old => {
-                    edit.delete.extend(old);
-                    edit.add.push(element);
-                }
-            }
-        }
-        let (linger, delete): (Vec<_>, Vec<_>) =
-            was.into_values().partition(|element| self.changed_ways && may_linger(&element.set));
-        edit.linger = linger;
-        edit.delete.extend(delete);
-        cancel_out(self.delete, self.add, &mut edit);
-        edit
-    }
-}
-
-/// A hairpin that one pool lets go of and another wants in the same change stays.
-fn cancel_out(delete: Vec<Element>, add: Vec<Element>, edit: &mut Edit) {
-    let kept: BTreeSet<KeyBytes> = {
-        let added: BTreeSet<&KeyBytes> = add.iter().map(|element| &element.key).collect();
-        delete.iter().map(|element| &element.key).filter(|key| added.contains(key)).cloned().collect()
-    };
-    edit.delete.extend(delete.into_iter().filter(|element| !kept.contains(&element.key)));
-    edit.add.extend(add.into_iter().filter(|element| !kept.contains(&element.key)));
-}
-
-/// Maps that are looked up after a verdict was followed: a packet on its way may still look here.
-fn may_linger(set: &Name) -> bool {
-    let followed = [
-        SetName::Endpoints,
-        SetName::LocalEndpoints,
-        SetName::NodePortEndpoints,
-        SetName::NodePortLocalEndpoints,
-        SetName::StickyPools,
-        SetName::StickyLocalPools,
-        SetName::StickyNodePortPools,
-        SetName::StickyNodePortLocalPools,
-        SetName::StickySlots,
-        SetName::StickyEndpoints,
-    ];
-    followed.iter().any(|name| name.as_str() == set.as_str())
-}
-
-fn key_of(element: &Element) -> (Name, KeyBytes) {
-    (element.set.clone(), element.key.clone())
-}
-
-/// Whether some frontend that stays leads another kind of way.
-fn changed_ways(was: &BTreeMap<FrontendKey, Compiled>, now: &BTreeMap<FrontendKey, Compiled>) -> bool {
-    was.iter().any(|(key, was)| {
-        let now = now.get(key).and_then(|now| now.chain);
-        matches!((was.chain, now), (Some(was), Some(now)) if std::mem::discriminant(&was) != std::mem::discriminant(&now))
-    })
 }
 
 /// A chain and those it sends packets to.

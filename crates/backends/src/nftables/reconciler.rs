@@ -3,18 +3,23 @@
 //! Every commit leaves a [`Stamp`]. A start that finds its own stamp, with the hash of the wanted state and the present generation,
 //! reads and writes nothing. One that finds another generation verifies, and anything else is written anew in one transaction, so
 //! that packets see the old rules or the new ones. After a failed commit nothing is assumed.
+//!
+//! A packet may be between two lookups when a commit happens. So what verdicts are to point at is made in a commit before theirs,
+//! and what they pointed at goes in one after: see [`Reconciler::finish`].
 
 mod observed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ferrule_kernel::kernel::NftTables;
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::nft::{CommitError, Element, KeyBytes, Name, Transaction};
+use ferrule_kernel::nft::{Chain, CommitError, Element, KeyBytes, Name, Transaction};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
 use self::observed::Observed;
-use super::names::SetName;
+use super::hash::StateHash;
+use super::names::{SetName, may_be_pool_chain};
+use super::own_commits::OwnCommits;
 use super::program::{Edit, Elements, Program};
 use super::stamp::Stamp;
 use super::sticky_ids::StickyIds;
@@ -30,6 +35,7 @@ const PATIENCE: u8 = 2;
 /// Keeps one family's table as the plan wants it.
 pub struct Reconciler<K> {
     kernel: K,
+    ours: OwnCommits,
     state: State,
     refused_rewrites: u8,
 }
@@ -42,12 +48,45 @@ enum State {
     Applied(Box<Applied>),
 }
 
+/// From when on somebody else's commit is reason for doubt.
+#[derive(Clone, Copy)]
+enum Since {
+    /// Never: whatever was there goes.
+    Never,
+    /// Since this generation; since ever, if there is none.
+    Generation(Option<u32>),
+}
+
+/// A commit with a stamp.
+struct Stamped {
+    stamp: Stamp,
+    /// The generation it became, if nobody can have touched the table before.
+    known: Option<u32>,
+    report: SyncReport,
+}
+
 struct Applied {
     program: Program,
     /// The stamp in the table.
     stamp: Stamp,
-    /// Elements that are to go with the next commit.
-    lingering: BTreeMap<(Name, KeyBytes), Element>,
+    /// The last generation of which we know that the table was as we wanted it.
+    known: Option<u32>,
+    /// What is to go with the next commit.
+    lingering: Lingering,
+}
+
+/// What only packets of a moment ago may still need: those that had followed a verdict when it was replaced.
+#[derive(Default)]
+struct Lingering {
+    elements: BTreeMap<(Name, KeyBytes), Element>,
+    /// Chains of pool sizes that verdicts of a moment ago point at.
+    chains: Vec<Name>,
+}
+
+impl Lingering {
+    fn len(&self) -> usize {
+        self.elements.len() + self.chains.len()
+    }
 }
 
 /// Why a sync is asked for.
@@ -73,7 +112,7 @@ pub struct SyncReport {
     pub commits: usize,
     /// How it came about.
     pub way: Way,
-    /// Elements that are to go in a while: see [`Reconciler::finish`].
+    /// Objects that are to go in a while: see [`Reconciler::finish`].
     pub lingering: usize,
 }
 
@@ -117,7 +156,14 @@ pub enum SyncError {
 impl<K: NftTables> Reconciler<K> {
     /// Knows nothing yet.
     pub fn new(kernel: K) -> Self {
-        Self { kernel, state: State::Unknown, refused_rewrites: 0 }
+        Self { kernel, ours: OwnCommits::default(), state: State::Unknown, refused_rewrites: 0 }
+    }
+
+    /// Shares with the other family's reconciler which commits were ours.
+    #[must_use]
+    pub fn beside<L>(mut self, other: &Reconciler<L>) -> Self {
+        self.ours = other.ours.clone();
+        self
     }
 
     /// The kernel this one talks to.
@@ -141,15 +187,16 @@ impl<K: NftTables> Reconciler<K> {
             (State::Applied(applied), Reason::PlanChanged(_)) => {
                 self.rewrite_or_replace(plan, Program::of(plan, applied.program.ids().clone()))?
             }
-            (State::Applied(applied), Reason::Look)
-                if applied.lingering.is_empty() && self.kernel.generation()? == applied.stamp.generation =>
-            {
-                (*applied, SyncReport::default())
+            (State::Applied(applied), Reason::Look) if self.is_untouched(&applied)? => {
+                self.settle(*applied)?
             }
             (State::Applied(applied), Reason::Repair) if Observed::is_in_force(&mut self.kernel)? => {
                 self.rewrite_or_replace(plan, Program::of(plan, applied.program.ids().clone()))?
             }
-            (_, Reason::Look | Reason::Repair) | (State::Unknown, _) => self.look(plan)?,
+            (State::Applied(applied), Reason::Look | Reason::Repair) => {
+                self.look(plan, Some(applied.program.ids()))?
+            }
+            (State::Unknown, _) => self.look(plan, None)?,
         };
         let lingering = applied.lingering.len();
         self.state = State::Applied(Box::new(applied));
@@ -158,17 +205,12 @@ impl<K: NftTables> Reconciler<K> {
 
     /// Takes away what lingered, some milliseconds after the sync that said so.
     pub fn finish(&mut self) -> Result<SyncReport, SyncError> {
-        match std::mem::replace(&mut self.state, State::Unknown) {
-            State::Applied(applied) if !applied.lingering.is_empty() => {
-                let (applied, report) = self.write(*applied, Edit::default())?;
-                self.state = State::Applied(Box::new(applied));
-                Ok(report)
-            }
-            state => {
-                self.state = state;
-                Ok(SyncReport::default())
-            }
-        }
+        let State::Applied(applied) = std::mem::replace(&mut self.state, State::Unknown) else {
+            return Ok(SyncReport::default());
+        };
+        let (applied, report) = self.settle(*applied)?;
+        self.state = State::Applied(Box::new(applied));
+        Ok(report)
     }
 
     /// Removes the table and all in it.
@@ -182,6 +224,12 @@ impl<K: NftTables> Reconciler<K> {
         Ok(())
     }
 
+    /// Whether nobody can have touched the table since we last knew it.
+    fn is_untouched(&mut self, applied: &Applied) -> Result<bool, SyncError> {
+        let now = self.kernel.generation()?;
+        Ok(applied.known.is_some_and(|known| self.ours.only(known, now)))
+    }
+
     fn change(
         &mut self,
         mut applied: Applied,
@@ -189,54 +237,102 @@ impl<K: NftTables> Reconciler<K> {
         delta: &PlanDelta,
     ) -> Result<(Applied, SyncReport), SyncError> {
         let edit = applied.program.change(plan, delta);
-        if edit.is_empty() && edit.linger.is_empty() && applied.lingering.is_empty() {
+        if edit.is_empty() && edit.linger.is_empty() {
+            self.settle(applied)
+        } else {
+            self.write(applied, edit)
+        }
+    }
+
+    /// Takes away what lingered, if anything did.
+    fn settle(&mut self, applied: Applied) -> Result<(Applied, SyncReport), SyncError> {
+        if applied.lingering.len() == 0 {
             return Ok((applied, SyncReport::default()));
         }
-        self.write(applied, edit)
+        self.write(applied, Edit::default())
     }
 
     /// Writes an edit, and takes away what lingered from the one before.
     fn write(&mut self, mut applied: Applied, edit: Edit) -> Result<(Applied, SyncReport), SyncError> {
+        let mut report = self.prepare(&mut applied, &edit)?;
         let old = std::mem::take(&mut applied.lingering);
-        let replaced =
-            edit.add.iter().filter_map(|element| old.get(&(element.set.clone(), element.key.clone())));
-        let gone: Vec<Element> = old.values().cloned().collect();
-        debug_assert!(replaced.count() <= gone.len());
         let mut transaction = Transaction::new();
-        for set in edit.sets {
-            transaction.add_set(set);
-        }
-        for chain in edit.chains {
-            // One of the same name may be left from a pool size that went out of use.
-            transaction.refill_chain(chain);
-        }
         for chain in edit.refill {
             transaction.refill_chain(chain);
         }
-        transaction.delete_elements(old.values().chain(&edit.delete));
+        transaction.delete_elements(old.elements.values().chain(&edit.delete));
         transaction.add_elements(edit.add);
+        // One that came into use again stays.
+        let wanted = applied.program.chain_names();
+        for chain in old.chains.into_iter().filter(|chain| !wanted.contains(chain)) {
+            transaction.delete_chain(chain);
+        }
         let linger =
             edit.linger.into_iter().map(|element| ((element.set.clone(), element.key.clone()), element));
-        applied.lingering.extend(linger);
-        let (stamp, report) = self.commit(&transaction, &applied.program, Some(applied.stamp))?;
-        applied.stamp = stamp;
+        applied.lingering.elements.extend(linger);
+        // What lingers is part of the state: a start that finds the stamp must know that something is left to be done.
+        let mut hash = applied.program.hash();
+        applied.lingering.elements.values().for_each(|element| hash.add(element));
+        let written = self.stamp_anew(&mut applied, transaction, hash)?;
+        report.add(written.written, written.removed);
         Ok((applied, SyncReport { way: Way::Changed, ..report }))
     }
 
-    /// Finds out what is there, and adopts it or writes everything.
-    fn look(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
+    /// Makes what elements are going to point at, in a commit before theirs: a packet that was under way when a chain came into
+    /// being finds it empty, until the commit after.
+    fn prepare(&mut self, applied: &mut Applied, edit: &Edit) -> Result<SyncReport, SyncError> {
+        if edit.sets.is_empty() && edit.chains.is_empty() {
+            return Ok(SyncReport::default());
+        }
+        let mut transaction = Transaction::new();
+        for set in &edit.sets {
+            transaction.add_set(set.clone());
+        }
+        for chain in &edit.chains {
+            // One of the same name may be left from a pool size that went out of use.
+            transaction.refill_chain(chain.clone());
+        }
+        // What nobody uses yet does not make it another state.
+        let hash = StateHash::of_number(applied.stamp.hash);
+        self.stamp_anew(applied, transaction, hash)
+    }
+
+    /// Commits, with a new stamp in place of the one that is there.
+    fn stamp_anew(
+        &mut self,
+        applied: &mut Applied,
+        mut transaction: Transaction,
+        hash: StateHash,
+    ) -> Result<SyncReport, SyncError> {
+        transaction.delete_elements([&applied.stamp.element()]);
+        let stamped = self.commit(&transaction, hash, Since::Generation(applied.known))?;
+        (applied.stamp, applied.known) = (stamped.stamp, stamped.known);
+        Ok(stamped.report)
+    }
+
+    /// Finds out what is there, and adopts it or writes everything. Clients stick by the numbers we know of, also if somebody
+    /// emptied the maps that hold them; only a start must read them.
+    fn look(
+        &mut self,
+        plan: &FamilyPlan,
+        known: Option<&StickyIds>,
+    ) -> Result<(Applied, SyncReport), SyncError> {
         let generation = self.kernel.generation()?;
         let stamp = match Observed::table(&mut self.kernel)? {
-            Observed::Nothing => return self.make(plan),
+            Observed::Nothing => return self.make(plan, generation),
             Observed::Foreign => return self.replace(plan),
             Observed::Ours(stamp) => stamp,
         };
-        let ids = observed::sticky_ids(&mut self.kernel, plan)?;
+        let ids = match known {
+            Some(known) => known.clone(),
+            None => observed::sticky_ids(&mut self.kernel, plan)?,
+        };
         let (program, elements) = Program::of(plan, ids);
         let is_wanted = stamp.hash == program.hash().as_number();
         let is_untouched = is_wanted && stamp.generation == generation;
         if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {
-            let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+            let applied =
+                Applied { program, stamp, known: Some(generation), lingering: Lingering::default() };
             return Ok((applied, SyncReport::default()));
         }
         self.rewrite_or_replace(plan, (program, elements))
@@ -258,13 +354,13 @@ impl<K: NftTables> Reconciler<K> {
         rewritten
     }
 
-    /// Writes everything anew in one transaction, all but what clients stick to.
+    /// Writes everything anew in one transaction, all but what clients stick to. Chains that are missing are made before.
     fn rewrite(&mut self, program: Program, elements: Elements) -> Result<(Applied, SyncReport), SyncError> {
+        let (generation, mut report) = self.prepare_anew(&program)?;
+        let (wanted_sets, chains) = (program.sets(), program.chains());
+        let unwanted_chains = observed::other_chains(&mut self.kernel, &chains)?;
+        let unwanted_sets = observed::other_sets(&mut self.kernel, &wanted_sets)?;
         let mut transaction = Transaction::new();
-        let wanted_sets = program.sets();
-        let chains = program.chains();
-        let foreign_chains = observed::other_chains(&mut self.kernel, &chains)?;
-        let foreign_sets = observed::other_sets(&mut self.kernel, &wanted_sets)?;
         for set in wanted_sets {
             let name = set.name.clone();
             transaction.add_set(set);
@@ -275,16 +371,42 @@ impl<K: NftTables> Reconciler<K> {
         for chain in chains {
             transaction.refill_chain(chain);
         }
-        for chain in foreign_chains {
+        let (of_pools, strays): (Vec<_>, Vec<_>) = unwanted_chains.into_iter().partition(may_be_pool_chain);
+        for chain in strays {
             transaction.delete_chain(chain);
         }
-        for set in foreign_sets {
+        for set in unwanted_sets {
             transaction.delete_set(set);
         }
         transaction.add_elements(elements.into_all());
-        let (stamp, report) = self.commit(&transaction, &program, None)?;
-        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
-        Ok((applied, SyncReport { way: Way::Rewritten, ..report }))
+        let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
+        report.add(stamped.report.written, stamped.report.removed);
+        stamped.report = report;
+        let (mut applied, report) = stamped.applied(program, Way::Rewritten);
+        applied.lingering.chains = of_pools;
+        Ok((applied, report))
+    }
+
+    /// What [`Self::prepare`] does, where one must look what is missing; and the generation of which we know what is there.
+    fn prepare_anew(&mut self, program: &Program) -> Result<(u32, SyncReport), SyncError> {
+        let generation = self.kernel.generation()?;
+        let there: BTreeSet<Name> = self.kernel.chains()?.into_iter().map(|seen| seen.name).collect();
+        let is_missing = |chain: &Chain| may_be_pool_chain(&chain.name) && !there.contains(&chain.name);
+        let missing: Vec<Chain> = program.chains().into_iter().filter(is_missing).collect();
+        let mut report = SyncReport::default();
+        if missing.is_empty() {
+            return Ok((generation, report));
+        }
+        let mut transaction = Transaction::new();
+        for set in program.sets() {
+            transaction.add_set(set);
+        }
+        for chain in missing {
+            transaction.add_chain(chain);
+        }
+        let committed = self.kernel.commit(&transaction)?;
+        report.add(committed.written, committed.removed);
+        Ok((committed.generation, report))
     }
 
     /// Puts our table in the place of one that is not laid out as ours, in one transaction.
@@ -294,15 +416,14 @@ impl<K: NftTables> Reconciler<K> {
         transaction.delete_table_if_there();
         skeleton(&mut transaction, &program);
         transaction.add_elements(elements.into_all());
-        let (stamp, report) = self.commit(&transaction, &program, None)?;
-        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
+        let stamped = self.commit(&transaction, program.hash(), Since::Never)?;
         self.refused_rewrites = 0;
-        Ok((applied, SyncReport { way: Way::Made, ..report }))
+        Ok(stamped.applied(program, Way::Made))
     }
 
     /// Makes the table where there is none: in portions, what a cluster cannot do without first. The stamp comes with the last, so
     /// that a start that finds half of it writes everything.
-    fn make(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
+    fn make(&mut self, plan: &FamilyPlan, mut generation: u32) -> Result<(Applied, SyncReport), SyncError> {
         let (program, elements) = Program::of(plan, StickyIds::default());
         let mut portions = elements.in_portions(PORTION);
         let last = portions.pop().unwrap_or_default();
@@ -313,40 +434,53 @@ impl<K: NftTables> Reconciler<K> {
             transaction.add_elements(portion);
             let committed = self.kernel.commit(&transaction)?;
             report.add(committed.written, committed.removed);
+            generation = committed.generation;
             transaction = Transaction::new();
         }
         transaction.add_elements(last);
-        let (stamp, with_stamp) = self.commit(&transaction, &program, None)?;
-        report.add(with_stamp.written, with_stamp.removed);
-        let applied = Applied { program, stamp, lingering: BTreeMap::new() };
-        Ok((applied, SyncReport { way: Way::Made, ..report }))
+        let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
+        report.add(stamped.report.written, stamped.report.removed);
+        stamped.report = report;
+        Ok(stamped.applied(program, Way::Made))
     }
 
     /// Commits with a stamp that names the generation the commit becomes. If another program was faster, tries again.
     fn commit(
         &mut self,
         transaction: &Transaction,
-        program: &Program,
-        old: Option<Stamp>,
-    ) -> Result<(Stamp, SyncReport), SyncError> {
+        hash: StateHash,
+        since: Since,
+    ) -> Result<Stamped, SyncError> {
         let mut tries = 0;
         loop {
             let generation = self.kernel.generation()?;
-            let stamp = Stamp::after(generation, program.hash());
+            let is_certain = match since {
+                Since::Never => true,
+                Since::Generation(since) => since.is_some_and(|since| self.ours.only(since, generation)),
+            };
+            let stamp = Stamp::after(generation, hash);
+            let stamp = if is_certain { stamp } else { stamp.without_proof() };
             let mut stamped = transaction.clone();
-            stamped.expect_generation(generation);
-            stamped.delete_elements(old.map(Stamp::element).iter());
-            stamped.add_element(stamp.element());
+            stamped.expect_generation(generation).add_element(stamp.element());
             match self.kernel.commit(&stamped) {
                 Ok(committed) => {
+                    self.ours.record(generation);
                     let mut report = SyncReport::default();
                     report.add(committed.written, committed.removed);
-                    return Ok((stamp, report));
+                    return Ok(Stamped { stamp, known: is_certain.then_some(stamp.generation), report });
                 }
                 Err(CommitError::GenerationChanged { .. }) if tries < MOST_TRIES => tries += 1,
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl Stamped {
+    fn applied(self, program: Program, way: Way) -> (Applied, SyncReport) {
+        let Self { stamp, known, report } = self;
+        let applied = Applied { program, stamp, known, lingering: Lingering::default() };
+        (applied, SyncReport { way, ..report })
     }
 }
 

@@ -15,7 +15,7 @@ use super::program::LAYOUT;
 pub struct Stamp {
     /// Tells one state from another.
     pub hash: u64,
-    /// The generation that the commit became.
+    /// The generation that the commit became; zero, which is none, if somebody else may have touched the table before.
     pub generation: u32,
     /// The version of the layout.
     pub layout: u32,
@@ -25,6 +25,12 @@ impl Stamp {
     /// The stamp of a commit that is to follow a generation.
     pub fn after(generation: u32, hash: StateHash) -> Self {
         Self { hash: hash.as_number(), generation: next_generation(generation), layout: LAYOUT }
+    }
+
+    /// The same, where we do not know the table to be as we left it: the next start must read it.
+    #[must_use]
+    pub fn without_proof(self) -> Self {
+        Self { generation: 0, ..self }
     }
 
     /// The element that says so.

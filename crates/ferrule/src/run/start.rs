@@ -192,14 +192,15 @@ fn proxy(
 }
 
 fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {
-    let mut dataplanes = PerFamily::default();
-    for family in families {
-        let kernel_family = match family {
-            IpFamily::V4 => Family::Ip,
-            IpFamily::V6 => Family::Ip6,
-        };
-        let reconciler: Box<dyn Dataplane> = Box::new(Reconciler::new(NftClient::open(kernel_family)?));
-        dataplanes.set(*family, reconciler);
+    let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
+    // Both know which commits were ours, whichever family they were for.
+    let v4 = Reconciler::new(NftClient::open(Family::Ip)?);
+    let v6 = Reconciler::new(NftClient::open(Family::Ip6)?).beside(&v4);
+    if families.contains(&IpFamily::V4) {
+        dataplanes.set(IpFamily::V4, Box::new(v4));
+    }
+    if families.contains(&IpFamily::V6) {
+        dataplanes.set(IpFamily::V6, Box::new(v6));
     }
     Ok(dataplanes)
 }

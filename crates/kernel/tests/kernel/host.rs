@@ -136,6 +136,27 @@ fn a_probe_without_the_right_says_what_to_do() {
     });
 }
 
+/// Can only fail where `scripts/vm` says that the modules are not loaded yet.
+#[test]
+fn a_probe_without_nf_tables_names_the_module() {
+    if std::env::var_os("FERRULE_TEST_WITHOUT_NF_TABLES").is_none() {
+        return;
+    }
+    in_namespace(|| {
+        let findings = probe::probe(TABLE);
+        for (found, module) in [
+            (findings.ipv4, "nf_tables"),
+            (findings.ipv6, "nf_tables"),
+            (findings.conntrack, "nf_conntrack_netlink"),
+        ] {
+            let error = found.unwrap_err();
+            assert!(matches!(error, Unusable::Missing { .. }), "{error:?}");
+            assert!(error.to_string().contains(&format!("load the module {module} ")), "{error}");
+            assert!(error.to_string().contains(&findings.kernel), "{error}");
+        }
+    });
+}
+
 #[test]
 fn a_probe_names_the_owner_of_our_table() {
     in_namespace(|| {

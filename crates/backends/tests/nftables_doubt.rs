@@ -1,0 +1,81 @@
+//! What a reconciler takes for granted, and what it looks at again: after restarts, damage, and commits of others.
+
+mod support;
+
+use ferrule_backends::nftables::names::SetName;
+use ferrule_backends::nftables::{Reason, Reconciler, SyncReport, Way};
+use ferrule_model::IpFamily;
+use support::counting::Counting;
+use support::lab::{Lab, world};
+use support::{client, in_namespace, nft};
+
+const TWO_SERVICES: &str = "service one clusterIP 10.96.0.1,fd96::1 port 80→8080
+    endpoint one 10.244.1.1 node a
+    service two clusterIP 10.96.0.2 port 80→8080
+    endpoint two 10.244.1.2 node a";
+const STICKY: &str = "service one clusterIP 10.96.0.1 port 80→8080 sessionAffinity ClientIP 600
+    endpoint one 10.244.1.1 node a";
+
+#[test]
+fn what_was_to_go_is_not_forgotten_by_a_restart_or_a_look() {
+    in_namespace(|| {
+        for restarts in [true, false] {
+            let mut lab = Lab::of(STICKY);
+            let lingering = lab.then("service one clusterIP 10.96.0.1 port 80→8080").report.lingering;
+            assert_eq!(lingering, 3);
+            if restarts {
+                lab.reconciler = Reconciler::new(client(IpFamily::V4));
+            }
+            lab.look().expect("a look");
+            for set in [SetName::StickyPools, SetName::StickySlots, SetName::StickyEndpoints] {
+                assert_eq!(lab.count(set), 0, "left in {} (restarts: {restarts})", set.as_str());
+            }
+            // Of a rewrite, the chains of the old way are still to go.
+            lab.reconciler.finish().expect("the end of it");
+            assert_eq!(lab.look().expect("another look"), SyncReport::default());
+            lab.reconciler.remove_everything().expect("the table goes");
+        }
+    });
+}
+
+#[test]
+fn damage_is_found_by_a_look_even_if_a_change_was_written_in_between() {
+    in_namespace(|| {
+        let mut lab = Lab::of(TWO_SERVICES);
+        let before = lab.contents();
+        nft(&["flush", "chain", "ip", "kube-proxy", "masquerading"]);
+        lab.try_then("endpoint one 10.244.1.9 node a").expect("a change over the damage");
+        lab.try_then("gone endpoint one 10.244.1.9").expect("another one");
+        // Neither this run nor the next may take the table for its own state.
+        let mut next = Reconciler::new(client(IpFamily::V4));
+        assert_eq!(next.sync(lab.plan(), Reason::Look).expect("a restart").way, Way::Rewritten);
+        next.finish().expect("the end of it");
+        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.contents(), before);
+        nft(&["flush", "chain", "ip", "kube-proxy", "masquerading"]);
+        lab.try_then("endpoint one 10.244.1.9 node a").expect("a change over the damage");
+        assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
+        lab.reconciler.finish().expect("the end of it");
+        assert_eq!(lab.look().expect("another look"), SyncReport::default());
+    });
+}
+
+#[test]
+fn commits_of_the_other_family_are_no_reason_to_read_everything() {
+    in_namespace(|| {
+        let world = world(TWO_SERVICES);
+        let plan = |family| world.family(family).expect("both are served");
+        let mut v4 = Reconciler::new(Counting::new(client(IpFamily::V4)));
+        let mut v6 = Reconciler::new(client(IpFamily::V6)).beside(&v4);
+        v4.sync(plan(IpFamily::V4), Reason::Look).expect("IPv4");
+        v6.sync(plan(IpFamily::V6), Reason::Look).expect("IPv6");
+        assert_eq!(v4.sync(plan(IpFamily::V4), Reason::Look).expect("a look"), SyncReport::default());
+        assert_eq!(v4.kernel().listings, 0, "nobody else had committed anything");
+        nft(&["add", "table", "ip", "somebody-else"]);
+        for _ in 0..2 {
+            assert_eq!(v4.sync(plan(IpFamily::V4), Reason::Look).expect("a look"), SyncReport::default());
+            // Once is enough: afterwards it is known again.
+            assert_eq!(v4.kernel().listings, 1);
+        }
+    });
+}
