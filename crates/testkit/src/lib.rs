@@ -4,8 +4,10 @@
 //! changes and what they change. The words of its cluster are turned into the same API objects a real API server sends,
 //! so every story runs through the converters, the model and the planner. The [`World`] does that and can be used alone.
 //! `stories/README.md` describes the format. For properties that must hold for any cluster there is [`random`],
-//! for real packets between real hosts there is [`netns`].
+//! for real packets between real hosts there is [`netns`],
+//! for a real API server [`api_server`].
 
+pub mod api_server;
 pub mod netns;
 pub mod random;
 mod story;
