@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 
 use crate::netns::{Namespace, NetError};
 use certificates::Authority;
-use leash::Leash;
 pub use certificates::Validity;
+use leash::Leash;
 pub use programs::or_skip;
 pub use requests::Refused;
 
@@ -222,8 +222,8 @@ impl ApiServer {
         let log = self.folder.join("kube-apiserver.log");
         let arguments = self.arguments();
         let started = self.namespace.run(|| Leash::start(&program, &arguments, &log))?;
-        let leash =
-            running.insert(started.map_err(|source| ApiServerError::Start { program: "kube-apiserver", source })?);
+        let leash = running
+            .insert(started.map_err(|source| ApiServerError::Start { program: "kube-apiserver", source })?);
         wait_for("kube-apiserver", leash, || self.get("/readyz").is_ok())
     }
 

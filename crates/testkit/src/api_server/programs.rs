@@ -17,7 +17,8 @@ pub fn or_skip() -> bool {
     let Some(lacking) = ["etcd", "kube-apiserver"].into_iter().find(|name| !path(name).exists()) else {
         return true;
     };
-    let reason = format!("{} is not there; scripts/cluster-build builds it, with Go", path(lacking).display());
+    let reason =
+        format!("{} is not there; scripts/cluster-build builds it, with Go", path(lacking).display());
     assert!(env::var("CI").as_deref() != Ok("true"), "no API server under CI=true: {reason}");
     #[expect(clippy::print_stderr, reason = "a test that is passed over must say so")]
     {
@@ -36,8 +37,8 @@ pub(super) fn path(name: &str) -> PathBuf {
 /// The version the peer module requires, which is the name of the folder in the cache.
 fn version() -> &'static str {
     let module = include_str!("../../../../tests/peer/go.mod");
-    let found = module.lines().find_map(|line| {
-        line.trim().trim_start_matches("require ").strip_prefix("k8s.io/kubernetes ")
-    });
+    let found = module
+        .lines()
+        .find_map(|line| line.trim().trim_start_matches("require ").strip_prefix("k8s.io/kubernetes "));
     found.unwrap_or("unknown")
 }
