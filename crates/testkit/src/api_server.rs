@@ -32,6 +32,14 @@ pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 1);
 const PORT: u16 = 6443;
 const ETCD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2379);
 
+/// The API server says that it is ready before it has written the objects that are its own.
+const OWN_OBJECTS: [&str; 4] = [
+    "/readyz",
+    "/api/v1/namespaces/default/services/kubernetes",
+    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+    "/apis/networking.k8s.io/v1/servicecidrs/kubernetes",
+];
+
 /// It takes five seconds on a quiet machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
@@ -48,11 +56,11 @@ pub struct Options {
 /// Who may do what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everybody who is known may do everything.
-    #[default]
-    AlwaysAllow,
     /// The roles that every cluster has from the start.
+    #[default]
     Rbac,
+    /// Everybody who is known may do everything.
+    AlwaysAllow,
 }
 
 /// Whom the API server knows by a token.
@@ -70,7 +78,7 @@ pub enum User {
 #[derive(Debug)]
 pub struct ApiServer {
     // Before etcd, which removes the folder when it ends.
-    api_server: Mutex<Option<Leash>>,
+    running: Mutex<Option<Leash>>,
     etcd: Leash,
     namespace: Namespace,
     folder: PathBuf,
@@ -136,7 +144,7 @@ impl ApiServer {
         let authority = Authority::new()?;
         let etcd = start_etcd(&namespace, &folder)?;
         let server = Self {
-            api_server: Mutex::new(None),
+            running: Mutex::new(None),
             etcd,
             namespace,
             folder,
@@ -214,7 +222,7 @@ impl ApiServer {
 
     /// Starts the API server again on what etcd kept; does nothing if it runs.
     pub fn start_api_server(&self) -> Result<(), ApiServerError> {
-        let mut running = self.api_server.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_some() {
             return Ok(());
         }
@@ -224,12 +232,12 @@ impl ApiServer {
         let started = self.namespace.run(|| Leash::start(&program, &arguments, &log))?;
         let leash = running
             .insert(started.map_err(|source| ApiServerError::Start { program: "kube-apiserver", source })?);
-        wait_for("kube-apiserver", leash, || self.get("/readyz").is_ok())
+        wait_for("kube-apiserver", leash, || OWN_OBJECTS.iter().all(|path| self.get(path).is_ok()))
     }
 
     /// Kills the API server; etcd keeps what it knew.
     pub fn stop_api_server(&self) {
-        drop(self.api_server.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Makes etcd forget all but the present, so that nobody can go on from a state of the past.

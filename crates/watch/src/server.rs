@@ -102,7 +102,7 @@ impl ServerSource {
     /// The sink is called from the source's own thread. While it does not return nothing more is read, so a bounded
     /// channel behind it holds the server back.
     pub fn start(
-        config: ServerConfig,
+        config: &ServerConfig,
         own_node: &NodeName,
         sink: impl FnMut(SourceEvent) + Send + 'static,
     ) -> Result<Self, StartError> {
@@ -115,9 +115,11 @@ impl ServerSource {
         let client = ApiClient::new(connection.clone(), runtime.handle().clone());
         let (stop, stopped) = oneshot::channel();
         let watches = Watches { connection, own_node: own_node.clone(), reporter: Reporter::new(sink) };
+        // The thread logs where its maker does.
+        let log = tracing::dispatcher::get_default(Clone::clone);
         let thread = thread::Builder::new()
             .name("api-server".into())
-            .spawn(move || run(runtime, watches, stopped))
+            .spawn(move || tracing::dispatcher::with_default(&log, || run(runtime, &watches, stopped)))
             .map_err(StartError::Runtime)?;
         Ok(Self { client, stop: Some(stop), thread: Some(thread) })
     }
@@ -148,7 +150,7 @@ struct Watches {
     reporter: Reporter,
 }
 
-fn run(runtime: Runtime, watches: Watches, stopped: oneshot::Receiver<()>) {
+fn run(runtime: Runtime, watches: &Watches, stopped: oneshot::Receiver<()>) {
     runtime.block_on(async {
         tokio::select! {
             () = watches.run() => {}

@@ -20,6 +20,8 @@ use super::{ApiError, StartError, advice};
 
 /// How long the first byte of an answer may take; an API server gives up on its own work after a minute.
 const PATIENCE: Duration = Duration::from_secs(65);
+/// How many refusals of others, each of which ends the connection, a request survives.
+const OTHERS_REFUSALS: usize = 3;
 /// Answers other than lists and watches are small.
 const LARGEST_ANSWER: usize = 4 << 20;
 
@@ -78,13 +80,25 @@ impl Connection {
         if !ask.is_watch {
             self.rate.take().await;
         }
+        // An API server ends the whole connection after it refused one request, and when it shuts down: whoever else was on
+        // it asks again on another. What changes something may have been done already and is the caller's to repeat.
+        for _ in 0..OTHERS_REFUSALS {
+            let worked = self.works.load(Ordering::Relaxed);
+            match self.pass(ask).await {
+                Err(error) if worked && error.is_transport() && ask.method == Method::GET => {}
+                result => return result,
+            }
+        }
+        self.pass(ask).await
+    }
+
+    async fn pass(&self, ask: &Ask) -> Result<Response<Incoming>, ApiError> {
         if self.works.load(Ordering::Relaxed) {
             return self.attempt(ask).await;
         }
         let first = self.first.lock().await;
         if self.works.load(Ordering::Relaxed) {
             drop(first);
-            return self.attempt(ask).await;
         }
         self.attempt(ask).await
     }

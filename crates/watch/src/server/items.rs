@@ -15,7 +15,7 @@ pub(super) struct Items {
     /// The item that is coming in.
     item: Vec<u8>,
     depth: usize,
-    in_items: bool,
+    is_inside: bool,
     text: Text,
     /// Where in the frame the last text began and ended.
     last_text: (usize, usize),
@@ -53,7 +53,7 @@ impl Items {
     pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), TooLong> {
         for byte in bytes {
             self.take(*byte);
-            if self.in_items && self.depth == 2 && !self.item.is_empty() && self.text == Text::Outside {
+            if self.is_inside && self.depth == 2 && !self.item.is_empty() && self.text == Text::Outside {
                 each(&self.item);
                 self.item.clear();
             }
@@ -85,7 +85,7 @@ impl Items {
         match byte {
             b'[' if self.depth == 1 && self.last_key() == b"\"items\"" => {
                 self.depth = 2;
-                self.in_items = true;
+                self.is_inside = true;
                 self.frame.push(byte);
                 return;
             }
@@ -93,10 +93,10 @@ impl Items {
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
-        if self.in_items && self.depth < 2 {
-            self.in_items = false;
+        if self.is_inside && self.depth < 2 {
+            self.is_inside = false;
         }
-        match (self.in_items, self.depth, byte) {
+        match (self.is_inside, self.depth, byte) {
             (false, ..) => self.frame.push(byte),
             // Between items.
             (true, 2, b',' | b' ' | b'\n' | b'\r' | b'\t') if self.item.is_empty() => {}
@@ -105,7 +105,7 @@ impl Items {
     }
 
     fn take_text(&mut self, byte: u8, was: Text) {
-        if self.in_items {
+        if self.is_inside {
             self.item.push(byte);
             return;
         }

@@ -156,7 +156,7 @@ impl<'a> Watching<'a> {
                     Ok(None)
                 }
                 Ok(event) => {
-                    self.object(event, listing, &mut batch);
+                    self.object(&event, listing, &mut batch);
                     Ok(None)
                 }
                 Err(error) => Err(self.unreadable(ask, &error)),
@@ -181,7 +181,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn object(&mut self, event: Event, listing: &mut Option<Listing>, batch: &mut Batch) {
+    fn object(&mut self, event: &Event, listing: &mut Option<Listing>, batch: &mut Batch) {
         let version = match event {
             Event::Put(json) => self.put(json, listing.as_mut(), batch),
             Event::Deleted(json) => self.delete(json, listing.as_mut(), batch),

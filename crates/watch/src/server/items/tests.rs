@@ -1,3 +1,5 @@
+//! Lists cut wherever a network may cut them, and texts that are none.
+
 use super::*;
 
 fn items(list: &str, piece: usize) -> (Vec<String>, Result<ListMeta, serde_json::Error>) {
