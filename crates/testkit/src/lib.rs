@@ -5,8 +5,9 @@
 //! so every story runs through the converters, the model and the planner. The [`World`] does that and can be used alone.
 //! `stories/README.md` describes the format. For properties that must hold for any cluster there is [`random`],
 //! for real packets between real hosts there is [`netns`],
-//! for a real API server [`api_server`].
+//! for a real API server `api_server`, behind the feature of that name.
 
+#[cfg(feature = "api-server")]
 pub mod api_server;
 pub mod netns;
 pub mod random;

@@ -7,4 +7,5 @@
 pub mod api;
 pub mod convert;
 pub mod file;
+#[cfg(feature = "server")]
 pub mod server;
