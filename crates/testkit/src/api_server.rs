@@ -21,8 +21,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::netns::{Namespace, NetError};
-use certificates::Authority;
-pub use certificates::Validity;
+pub use certificates::{Authority, Validity};
 use leash::Leash;
 pub use programs::or_skip;
 pub use requests::Refused;

@@ -2,14 +2,16 @@
 
 mod api_words;
 
+use std::fs::Permissions;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use ferrule_model::{Change, ObjectKind};
-use ferrule_testkit::api_server::{ApiServer, Options, User, or_skip};
+use ferrule_testkit::api_server::{ApiServer, Authority, Options, User, Validity, kubeconfig_text, or_skip};
 use ferrule_testkit::netns::Namespace;
-use ferrule_watch::server::{ApiError, SourceEvent};
-use serde_json::json;
+use ferrule_watch::server::{ApiAccess, ApiError, SourceEvent};
+use serde_json::{Value, json};
 
 use api_words::*;
 
@@ -259,10 +261,44 @@ fn an_expired_client_certificate_is_told() {
             json!({ "client-certificate": format!("{name}.crt"), "client-key": format!("{name}.key") });
         Watcher::with(server.namespace(), access(server, name, &user), "certificate-node")
     };
-    with("current", ferrule_testkit::api_server::Validity::Current).in_sync();
-    let message =
-        with("outdated", ferrule_testkit::api_server::Validity::Expired).trouble(ObjectKind::Service);
+    with("current", Validity::Current).in_sync();
+    let message = with("outdated", Validity::Expired).trouble(ObjectKind::Service);
     assert!(message.contains("client certificate"), "{message}");
+}
+
+#[test]
+fn a_plugin_is_asked_for_the_token() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": { "token": User::KubeProxy.token() },
+    });
+    let path = file(server, "plugin", &format!("#!/bin/sh\necho '{credential}'\n"));
+    std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    let plugin = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "interactiveMode": "Never",
+    });
+    let access = access(server, "with-plugin", &json!({ "exec": plugin }));
+    Watcher::with(server.namespace(), access, "plugin-node").in_sync();
+}
+
+#[test]
+fn the_kubeconfigs_proxy_is_the_way_to_the_api_server() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let cable = Cable::tunnel(server);
+    let path = server.kubeconfig(User::KubeProxy).unwrap();
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    config["clusters"][0]["cluster"]["proxy-url"] = json!(cable.url().replace("https", "http"));
+    let path = file(server, "with-proxy", &config.to_string());
+    let access = ApiAccess::Kubeconfig { path, master: None };
+    Watcher::with(server.namespace(), access, "proxied-node").in_sync();
+    assert_eq!(cable.connections(), 1);
 }
 
 #[test]
@@ -271,14 +307,11 @@ fn an_api_server_of_another_authority_is_not_trusted() {
         return;
     }
     let server = ApiServer::shared();
-    let other = ApiServer::start(Options::default()).unwrap();
-    let ca = std::fs::read_to_string(other.ca_file()).unwrap();
-    drop(other);
-    let ca = file(server, "other.crt", &ca);
+    let ca = file(server, "other.crt", &Authority::new().unwrap().pem());
     let user = json!({ "token": User::KubeProxy.token() });
-    let text = ferrule_testkit::api_server::kubeconfig_text(&server.url(), &ca, &user);
+    let text = kubeconfig_text(&server.url(), &ca, &user);
     let path = file(server, "distrust", &text);
-    let access = ferrule_watch::server::ApiAccess::Kubeconfig { path, master: None };
+    let access = ApiAccess::Kubeconfig { path, master: None };
     let mut watcher = Watcher::with(server.namespace(), access, "distrust-node");
     let message = watcher.trouble(ObjectKind::Service);
     assert!(message.contains("certificate-authority"), "{message}");
@@ -373,7 +406,7 @@ fn objects_can_be_created_and_changed_and_a_refusal_is_told_from_a_failure() {
     }
 }
 
-fn event(name: &str) -> serde_json::Value {
+fn event(name: &str) -> Value {
     json!({
         "metadata": { "name": name, "namespace": "default" }, "eventTime": "2026-11-16T00:00:00.000000Z",
         "reportingController": "kube-proxy", "reportingInstance": "kube-proxy-test", "action": "StartKubeProxy",

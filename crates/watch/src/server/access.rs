@@ -6,7 +6,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use kube::config::{AuthInfo, Cluster, Config, Context, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, Cluster, Config, Context, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::config::{NamedAuthInfo, NamedCluster, NamedContext};
 use tracing::{error, info};
 
@@ -84,8 +84,12 @@ impl Access {
 
     /// The proxy that the kubeconfig asks for; the environment's is not asked here.
     pub(super) fn proxy_url(&self) -> Option<&str> {
-        let named = self.kubeconfig.clusters.iter().find(|named| Some(&named.name) == self.cluster_name());
-        named?.cluster.as_ref()?.proxy_url.as_deref().filter(|url| !url.is_empty())
+        self.cluster()?.proxy_url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    fn cluster(&self) -> Option<&Cluster> {
+        let wanted = self.cluster_name();
+        self.kubeconfig.clusters.iter().find(|named| Some(&named.name) == wanted)?.cluster.as_ref()
     }
 
     fn cluster_name(&self) -> Option<&String> {
@@ -103,22 +107,25 @@ impl Access {
         }
     }
 
+    /// The API server's address, as it was given.
     pub(super) fn server(&self) -> String {
-        let clusters = self.kubeconfig.clusters.iter();
-        let mut servers = clusters.filter_map(|named| named.cluster.as_ref()?.server.clone());
-        servers.next().unwrap_or_default()
+        self.cluster().and_then(|cluster| cluster.server.clone()).unwrap_or_default()
     }
 }
 
 fn from_file(path: &Path, master: Option<&str>) -> Result<Access, StartError> {
     let origin = Origin::File(path.to_path_buf());
-    let kubeconfig = Kubeconfig::read_from(path)
-        .map_err(|error| StartError::Kubeconfig { path: path.to_path_buf(), problem: with_causes(&error) })?;
+    let unusable = |problem| StartError::Kubeconfig { path: path.to_path_buf(), problem };
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| match &error {
+        KubeconfigError::ReadConfig(source, _) => unusable(source.to_string()),
+        _ => unusable(with_causes(&error)),
+    })?;
     let mut access = Access { kubeconfig, origin };
     let wanted = access.cluster_name().cloned();
     if wanted.is_none() {
-        let problem = "no current-context, or it names none of the contexts; is this the right file?".into();
-        return Err(StartError::Kubeconfig { path: path.to_path_buf(), problem });
+        return Err(unusable(
+            "no current-context, or it names none of the contexts; is this the right file?".into(),
+        ));
     }
     for named in access.kubeconfig.clusters.iter_mut().filter(|named| Some(&named.name) == wanted.as_ref()) {
         if let Some(cluster) = &mut named.cluster {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tower::{BoxError, ServiceExt as _};
 
 use super::access::Access;
-use super::connector::{Prepared, as_api_error, is_connect, prepare};
+use super::connector::{Prepared, as_api_error, is_broken, prepare};
 use super::rate::{RateLimit, RequestRate};
 use super::{ApiError, StartError, advice};
 
@@ -36,6 +36,8 @@ pub(super) struct Connection {
     /// While it is not known whether there is a connection, one request goes first, or each would make its own.
     first: tokio::sync::Mutex<()>,
     works: AtomicBool,
+    /// How many attempts failed, and the last of them.
+    failed: Mutex<(u64, Option<ApiError>)>,
     /// Wakes those who wait for another try as soon as somebody's succeeds.
     recovered: Notify,
 }
@@ -53,6 +55,20 @@ pub(super) struct Ask {
     pub is_watch: bool,
 }
 
+/// Why an attempt failed.
+#[derive(Debug)]
+struct Failure {
+    error: ApiError,
+    /// There was a connection, and it broke.
+    is_broken: bool,
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self { error, is_broken: false }
+    }
+}
+
 impl Connection {
     pub(super) fn new(access: Access, rate: RequestRate, user_agent: &str) -> Result<Self, StartError> {
         let user_agent = HeaderValue::from_str(user_agent).map_err(|_| StartError::Connection {
@@ -66,6 +82,7 @@ impl Connection {
             prepared: Mutex::new(None),
             first: tokio::sync::Mutex::new(()),
             works: AtomicBool::new(false),
+            failed: Mutex::default(),
             recovered: Notify::new(),
         })
     }
@@ -83,24 +100,39 @@ impl Connection {
         // An API server ends the whole connection after it refused one request, and when it shuts down: whoever else was on
         // it asks again on another. What changes something may have been done already and is the caller's to repeat.
         for _ in 0..OTHERS_REFUSALS {
-            let worked = self.works.load(Ordering::Relaxed);
             match self.pass(ask).await {
-                Err(error) if worked && error.is_transport() && ask.method == Method::GET => {}
-                result => return result,
+                Err(Failure { is_broken: true, .. }) if ask.method == Method::GET => {}
+                result => return result.map_err(|failure| failure.error),
             }
         }
-        self.pass(ask).await
+        self.pass(ask).await.map_err(|failure| failure.error)
     }
 
-    async fn pass(&self, ask: &Ask) -> Result<Response<Incoming>, ApiError> {
+    async fn pass(&self, ask: &Ask) -> Result<Response<Incoming>, Failure> {
         if self.works.load(Ordering::Relaxed) {
             return self.attempt(ask).await;
         }
+        let before = self.last_failure().0;
         let first = self.first.lock().await;
         if self.works.load(Ordering::Relaxed) {
             drop(first);
+            return self.attempt(ask).await;
         }
-        self.attempt(ask).await
+        // Who failed meanwhile failed for all who waited.
+        match self.last_failure() {
+            (count, Some(error)) if count != before => Err(error.elsewhere(self.what(ask)).into()),
+            _ => self.attempt(ask).await,
+        }
+    }
+
+    fn last_failure(&self) -> (u64, Option<ApiError>) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remembered(&self, error: ApiError) -> ApiError {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed = (failed.0.wrapping_add(1), Some(error.clone()));
+        error
     }
 
     /// Sends a request and reads the whole answer.
@@ -123,7 +155,7 @@ impl Connection {
         format!("{} at {base}{path}", ask.doing)
     }
 
-    async fn attempt(&self, ask: &Ask) -> Result<Response<Incoming>, ApiError> {
+    async fn attempt(&self, ask: &Ask) -> Result<Response<Incoming>, Failure> {
         let what = self.what(ask);
         let prepared = self.prepared().await.map_err(|error| as_api_error(&what, &error))?;
         let request = self.request(ask, &prepared).map_err(|cause| ApiError::Transport {
@@ -132,23 +164,25 @@ impl Connection {
             advice: String::new(),
         })?;
         match timeout(PATIENCE, prepared.service.oneshot(request)).await {
-            Ok(Ok(response)) => self.judge(ask, response).await,
+            Ok(Ok(response)) => self.judge(ask, response).await.map_err(Failure::from),
             Ok(Err(error)) => Err(self.broken(what, &error)),
             Err(_) => {
                 self.works.store(false, Ordering::Relaxed);
                 let cause = format!("no answer within {} seconds", PATIENCE.as_secs());
-                Err(ApiError::Transport { what, cause, advice: "; is the API server overloaded?".into() })
+                let advice = "; is the API server overloaded?".into();
+                Err(self.remembered(ApiError::Transport { what, cause, advice }).into())
             }
         }
     }
 
-    fn broken(&self, what: String, error: &BoxError) -> ApiError {
+    fn broken(&self, what: String, error: &BoxError) -> Failure {
         self.works.store(false, Ordering::Relaxed);
-        if is_connect(error) {
+        let is_broken = is_broken(error);
+        if !is_broken {
             // Certificates may have been rotated.
             self.forget();
         }
-        ApiError::transport(what, &**error)
+        Failure { error: self.remembered(ApiError::transport(what, &**error)), is_broken }
     }
 
     async fn judge(&self, ask: &Ask, response: Response<Incoming>) -> Result<Response<Incoming>, ApiError> {

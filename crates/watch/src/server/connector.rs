@@ -10,9 +10,9 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::rt::{Read, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::legacy::{self, Client};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
@@ -58,7 +58,11 @@ pub(super) async fn prepare(access: &Access) -> Result<Prepared, StartError> {
         return Err(refused(problem));
     }
     let proxy = proxy(access, &config.cluster_url).map_err(refused)?;
-    let service = connected(&config, proxy).map_err(|error| refused(with_causes(&*error)))?;
+    let service = connected(&config, proxy).map_err(|error| {
+        let plugin = config.auth_info.exec.as_ref().and_then(|plugin| plugin.command.as_deref());
+        let plugin = plugin.map(|command| format!("; the kubeconfig's exec plugin is {command}"));
+        refused(with_causes(&*error) + &plugin.unwrap_or_default())
+    })?;
     Ok(Prepared { service, token: token.map(std::sync::Arc::new), base })
 }
 
@@ -157,11 +161,9 @@ where
     Ok(BoxCloneSyncService::new(service))
 }
 
-/// Whether no connection came about, as opposed to one that broke.
-pub(super) fn is_connect(error: &BoxError) -> bool {
-    error
-        .downcast_ref::<hyper_util::client::legacy::Error>()
-        .is_some_and(hyper_util::client::legacy::Error::is_connect)
+/// Whether there was a connection, and it broke.
+pub(super) fn is_broken(error: &BoxError) -> bool {
+    error.downcast_ref::<legacy::Error>().is_some_and(|error| !error.is_connect())
 }
 
 /// What could not be prepared, for those who try again.

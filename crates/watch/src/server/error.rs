@@ -107,6 +107,16 @@ impl ApiError {
         matches!(self, Self::Transport { .. })
     }
 
+    /// The same failure, met by somebody else.
+    pub(super) fn elsewhere(mut self, somewhere: String) -> Self {
+        match &mut self {
+            Self::Transport { what, .. } | Self::Rejected { what, .. } | Self::Unreadable { what, .. } => {
+                *what = somewhere;
+            }
+        }
+        self
+    }
+
     pub(super) fn class(&self) -> Class {
         match self {
             Self::Transport { .. } => Class::Transport,
@@ -137,10 +147,11 @@ impl ApiError {
 pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in advice::causes(error) {
-        let cause = cause.to_string();
+        // A parser's later lines draw the place it means.
+        let cause = cause.to_string().lines().next().unwrap_or_default().trim().to_string();
         if !text.ends_with(&cause) {
             text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
         }
     }
-    text.lines().collect::<Vec<_>>().join(" ")
+    text
 }

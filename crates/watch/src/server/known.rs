@@ -64,7 +64,10 @@ impl Listing {
         };
         let name = Name::of(&change);
         let told = object.version != 0 && known.versions.get(&name) == Some(&object.version);
-        self.versions.insert(name, object.version);
+        if self.versions.insert(name.clone(), object.version).is_some() {
+            // It changed while the list came in: what it was first is not worth telling.
+            self.batch.changes.retain(|other| Name::of(other) != name);
+        }
         if !told {
             self.batch.changes.push(change);
             self.batch.diagnostics.extend(object.converted.diagnostics);

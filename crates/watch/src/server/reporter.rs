@@ -9,6 +9,9 @@ use tracing::{debug, info, warn};
 use super::error::Class;
 use super::{ApiError, Batch, SourceEvent};
 
+/// So many failures in a row are no passing state.
+const PERSISTENT: u32 = 3;
+
 /// Where events go.
 pub(super) struct Reporter {
     state: RefCell<State>,
@@ -16,8 +19,8 @@ pub(super) struct Reporter {
 
 struct State {
     sink: Box<dyn FnMut(SourceEvent) + Send>,
-    /// The kinds that are not watched now, and why.
-    troubled: BTreeMap<ObjectKind, Class>,
+    /// The kinds that are not watched now, why, and how often in a row.
+    troubled: BTreeMap<ObjectKind, (Class, u32)>,
     /// The outages that the log has, and has not seen the end of.
     logged: Vec<Class>,
 }
@@ -40,21 +43,22 @@ impl Reporter {
 
     /// A try failed.
     pub(super) fn trouble(&self, kind: ObjectKind, error: &ApiError) {
+        debug!(err = %error, kind = %kind, "Failed to watch");
         let class = error.class();
         let mut state = self.state.borrow_mut();
-        let before = state.troubled.insert(kind, class);
-        debug!(err = %error, kind = %kind, "Failed to watch");
-        if before == Some(class) {
-            return;
-        }
+        let before = state.troubled.get(&kind).copied();
+        let times = before.filter(|before| before.0 == class).map_or(1, |before| before.1.saturating_add(1));
+        state.troubled.insert(kind, (class, times));
         // A server that comes back refuses for a moment what it will allow: the log takes that for the same outage.
-        let is_new = before.is_none() && !state.logged.contains(&class);
-        if is_new {
+        let is_new = before.is_none() || times == PERSISTENT;
+        if is_new && !state.logged.contains(&class) {
             state.logged.push(class);
-            warn!(err = %error, "Failed to watch, what is known stays in effect and is tried again");
+            warn!(err = %error, "Failed to watch, trying again; what is known stays in effect");
         }
         drop(state);
-        self.tell(SourceEvent::Trouble { kind, message: error.to_string() });
+        if times == 1 {
+            self.tell(SourceEvent::Trouble { kind, message: error.to_string() });
+        }
     }
 
     /// A try succeeded.

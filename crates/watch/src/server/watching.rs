@@ -42,9 +42,11 @@ pub(super) struct Watching<'a> {
     backoff: Backoff,
 }
 
-/// How a watch ended that had begun.
+/// How a request ended that had begun.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
+    /// A list is complete, and to be watched from there.
+    Listed,
     /// To be gone on with at the last version.
     Over,
     /// It says that the last version is too old.
@@ -71,6 +73,7 @@ impl<'a> Watching<'a> {
             let began = Instant::now();
             match self.step().await {
                 Ok(End::Expired) => self.expired(),
+                Ok(End::Listed) => {}
                 Ok(End::Over) if began.elapsed() >= SHORTEST => self.backoff.reset(),
                 Ok(End::Over) => tokio::time::sleep(self.backoff.next()).await,
                 Err(error) if error.is_expired() => self.expired(),
@@ -88,7 +91,7 @@ impl<'a> Watching<'a> {
         match self.version.clone() {
             Some(version) => self.follow(Since::Version(&version)).await,
             None if self.streaming => self.follow(Since::Everything).await,
-            None => self.list().await.map(|()| End::Over),
+            None => self.list().await.map(|()| End::Listed),
         }
     }
 

@@ -16,6 +16,7 @@ pub struct Cable {
 
 struct State {
     server: SocketAddr,
+    is_tunnel: bool,
     is_whole: AtomicBool,
     /// How many bytes still get through to the source before it is cut once.
     left: AtomicI64,
@@ -25,8 +26,18 @@ struct State {
 
 impl Cable {
     pub fn new(server: &ApiServer) -> Self {
+        Self::of(server, false)
+    }
+
+    /// One that must be asked for the way on, as proxies are.
+    pub fn tunnel(server: &ApiServer) -> Self {
+        Self::of(server, true)
+    }
+
+    fn of(server: &ApiServer, is_tunnel: bool) -> Self {
         let state = Arc::new(State {
             server: server.address(),
+            is_tunnel,
             is_whole: AtomicBool::new(true),
             left: AtomicI64::new(i64::MAX),
             made: AtomicUsize::new(0),
@@ -70,8 +81,8 @@ impl Cable {
 
 impl State {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        for source in listener.incoming().map_while(Result::ok) {
-            if !self.is_whole.load(Ordering::SeqCst) {
+        for mut source in listener.incoming().map_while(Result::ok) {
+            if !self.is_whole.load(Ordering::SeqCst) || (self.is_tunnel && !is_opened(&mut source)) {
                 continue;
             }
             let Ok(server) = TcpStream::connect(self.server) else { continue };
@@ -112,4 +123,17 @@ impl State {
             let _ = end.shutdown(Shutdown::Both);
         }
     }
+}
+
+/// Does what is asked with CONNECT, to wherever.
+fn is_opened(source: &mut TcpStream) -> bool {
+    let mut asked = Vec::new();
+    let mut byte = [0];
+    while !asked.ends_with(b"\r\n\r\n") {
+        if source.read_exact(&mut byte).is_err() {
+            return false;
+        }
+        asked.extend(byte);
+    }
+    asked.starts_with(b"CONNECT ") && source.write_all(b"HTTP/1.1 200 OK\r\n\r\n").is_ok()
 }
