@@ -100,7 +100,8 @@ impl ServerSource {
     /// told to the sink, and asked again and again.
     ///
     /// The sink is called from the source's own thread. While it does not return nothing more is read, so a bounded
-    /// channel behind it holds the server back.
+    /// channel behind it holds the server back. Who drops the source must not leave the sink waiting: the other end of
+    /// such a channel goes first.
     pub fn start(
         config: &ServerConfig,
         own_node: &NodeName,

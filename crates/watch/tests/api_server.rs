@@ -32,7 +32,6 @@ fn all_there_is_of_a_kind_comes_before_its_word_that_it_is_in_sync() {
         assert_eq!(changes(&watcher.events[..at], name), [true], "{name}");
     };
     told(ObjectKind::Service, "first/web");
-    told(ObjectKind::Service, "default/kubernetes");
     told(ObjectKind::EndpointSlice, "first/web-1");
     told(ObjectKind::Node, "this node");
     told(ObjectKind::ServiceCidr, "kubernetes");

@@ -24,6 +24,8 @@ use super::{ApiError, Batch};
 
 /// A watch that broke off sooner was none, and is not tried again at once.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// How far apart new lists may be asked for at once.
+const SELDOM: Duration = Duration::from_secs(10);
 /// How long the API server may take to end a watch whose time is over.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -39,6 +41,8 @@ pub(super) struct Watching<'a> {
     reached: Option<String>,
     streaming: bool,
     is_in_sync: bool,
+    /// When the last known version last was too old.
+    expired_at: Option<Instant>,
     backoff: Backoff,
 }
 
@@ -64,6 +68,7 @@ impl<'a> Watching<'a> {
             reached: None,
             streaming: true,
             is_in_sync: false,
+            expired_at: None,
             backoff: Backoff::default(),
         }
     }
@@ -72,11 +77,11 @@ impl<'a> Watching<'a> {
         loop {
             let began = Instant::now();
             match self.step().await {
-                Ok(End::Expired) => self.expired(),
+                Ok(End::Expired) => self.expired().await,
                 Ok(End::Listed) => {}
                 Ok(End::Over) if began.elapsed() >= SHORTEST => self.backoff.reset(),
                 Ok(End::Over) => tokio::time::sleep(self.backoff.next()).await,
-                Err(error) if error.is_expired() => self.expired(),
+                Err(error) if error.is_expired() && self.version.is_some() => self.expired().await,
                 Err(error) if self.streaming && self.version.is_none() && error.refuses_streaming() => {
                     debug!(kind = %self.resource.kind, err = %error, "No streaming list, falling back to list and watch");
                     self.streaming = false;
@@ -106,10 +111,16 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn expired(&mut self) {
+    async fn expired(&mut self) {
         debug!(kind = %self.resource.kind, "The last known version is too old, listing anew");
         self.version = None;
         self.reached = None;
+        let now = Instant::now();
+        let last = self.expired_at.replace(now);
+        // A server that forgets faster than it can be listed is not to be asked without pause.
+        if last.is_some_and(|last| now.duration_since(last) < SELDOM) {
+            tokio::time::sleep(self.backoff.next()).await;
+        }
     }
 
     /// Watches until the watch ends.
@@ -264,7 +275,6 @@ impl<'a> Watching<'a> {
     fn complete(&mut self, list: Listing, version: String) {
         self.reporter.changes(self.known.replace(list));
         self.reached(version);
-        self.backoff.reset();
         if !std::mem::replace(&mut self.is_in_sync, true) {
             self.reporter.in_sync(self.resource.kind);
         }
