@@ -106,3 +106,6 @@ struct MarkAnnotations {
     #[serde(rename = "k8s.io/initial-events-end")]
     list_is_complete: Option<String>,
 }
+
+#[cfg(test)]
+mod tests;

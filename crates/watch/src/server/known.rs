@@ -109,3 +109,6 @@ impl Name {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

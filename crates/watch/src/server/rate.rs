@@ -55,3 +55,6 @@ impl RateLimit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
