@@ -1,7 +1,7 @@
 //! A real API server for tests: etcd and kube-apiserver in a network namespace of their own, and what talks to them.
 //!
 //! Made for clients: no kubelet, controller or scheduler runs, so objects stay as tests write them. [`ApiServer::join`]
-//! connects another namespace to it. Nothing is left behind, however the test ends: both programs are on a [`leash`].
+//! connects another namespace to it. Nothing is left behind, however the test ends: both programs are on a leash.
 //! Call [`or_skip`] first: not every machine has the programs, which `scripts/cluster-build` builds.
 
 mod certificates;

@@ -2,7 +2,7 @@
 //!
 //! [`ServerSource::start`] hands every change to a sink, from a thread of its own; the rest of the program needs no async
 //! code. All requests share one HTTP/2 connection. What a list says is handed over whole, so that a sink never sees half
-//! of one. It keeps the names it told, never objects, and decides nothing: the loop of one watch is in [`watching`].
+//! of one. It keeps the names it told, never objects, and decides nothing: the loop of one watch is in `watching`.
 
 mod access;
 mod advice;
