@@ -55,6 +55,10 @@ bench: setup ## Measure planning and nftables at several cluster sizes: time, al
 	@echo 'Building the benchmarks (optimised, a minute or two the first time) …'
 	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends --bench '*'
 
+.PHONY: cluster
+cluster: setup ## Build a real API server for the tests that want one (once, with Go)
+	@scripts/cluster-build
+
 .PHONY: peer-check
 peer-check: setup ## Compare flags, configuration files and verdicts with the real kube-proxy (builds it once, with Go)
 	@scripts/peer-check

@@ -6,5 +6,6 @@
 package peer
 
 import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
 	_ "k8s.io/kubernetes/cmd/kube-proxy"
 )

@@ -4,8 +4,11 @@
 //! changes and what they change. The words of its cluster are turned into the same API objects a real API server sends,
 //! so every story runs through the converters, the model and the planner. The [`World`] does that and can be used alone.
 //! `stories/README.md` describes the format. For properties that must hold for any cluster there is [`random`],
-//! for real packets between real hosts there is [`netns`], for a program that runs there [`Program`].
+//! for real packets between real hosts there is [`netns`], for a program that runs there [`Program`],
+//! for a real API server `api_server`, behind the feature of that name.
 
+#[cfg(feature = "api-server")]
+pub mod api_server;
 pub mod netns;
 mod program;
 pub mod random;

@@ -30,6 +30,9 @@ pub struct ObjectMeta {
     /// Its namespace, empty where there is none.
     #[serde(deserialize_with = "or_default")]
     pub namespace: String,
+    /// Which state of it this is, empty where nobody tells.
+    #[serde(deserialize_with = "or_default")]
+    pub resource_version: String,
     /// When it was created, RFC 3339.
     pub creation_timestamp: Option<String>,
     /// When its deletion was asked for, RFC 3339.

@@ -1,9 +1,11 @@
 //! What the API server says, turned into changes of the model.
 //!
 //! The only crate that knows how Kubernetes writes its objects: [`api`] has them as they come over the wire, slimmed to
-//! the fields a proxy reads, and [`convert`] distils them. [`mod@file`] reads them from a folder, where there is no API
-//! server. It decides nothing about traffic: see `ferrule-plan`.
+//! the fields a proxy reads, and [`convert`] distils them. [`server`] has them from an API server, [`mod@file`] from a
+//! folder, where there is none. It decides nothing about traffic: see `ferrule-plan`.
 
 pub mod api;
 pub mod convert;
 pub mod file;
+#[cfg(feature = "server")]
+pub mod server;

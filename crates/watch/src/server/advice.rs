@@ -1,0 +1,97 @@
+//! What to do about the failures operators meet most.
+
+use std::error::Error;
+use std::io;
+use std::iter;
+
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
+
+/// The cause of a failure, in few words, and the advice to put behind it.
+pub(super) fn on_transport(error: &(dyn Error + 'static)) -> (String, String) {
+    for cause in causes(error) {
+        let advice = match (cause.downcast_ref::<TlsError>(), cause.downcast_ref::<io::Error>()) {
+            (Some(tls), _) => on_tls(tls),
+            (_, Some(system)) => on_system(system),
+            _ => None,
+        };
+        if let Some(advice) = advice {
+            return (innermost(error), format!("; {advice}"));
+        }
+    }
+    (innermost(error), String::new())
+}
+
+/// What to do about an answer of the API server.
+pub(super) fn on_status(status: u16, message: &str) -> &'static str {
+    match status {
+        401 => "; are the token or client certificate still valid, and of this cluster?",
+        403 => "; does the user have the ClusterRole system:node-proxier?",
+        404 if !message.contains("not found") => "; does this API server have that kind of object?",
+        _ => "",
+    }
+}
+
+/// An error and its causes, also those that an I/O error carries inside.
+pub(super) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| {
+        let error: &'a (dyn Error + 'static) = *error;
+        let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        inside.map(|inside| inside as &(dyn Error + 'static)).or_else(|| error.source())
+    })
+}
+
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let last = causes(error).last().map(ToString::to_string).unwrap_or_default();
+    last.lines().collect::<Vec<_>>().join(" ")
+}
+
+fn on_tls(error: &TlsError) -> Option<&'static str> {
+    match error {
+        TlsError::InvalidCertificate(problem) => Some(on_certificate(problem)),
+        TlsError::AlertReceived(
+            AlertDescription::CertificateExpired
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::CertificateRequired,
+        ) => Some("the API server does not accept our client certificate; has it expired?"),
+        TlsError::InvalidMessage(_) => Some("is this an https address?"),
+        _ => None,
+    }
+}
+
+fn on_certificate(problem: &CertificateError) -> &'static str {
+    match problem {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "the API server's certificate is not signed by the certificate-authority we were given; is it of this cluster?"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the API server's certificate has expired, or this machine's clock is wrong"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the API server's certificate is not valid yet, or this machine's clock is wrong"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the API server's certificate is for another name; is the address right?"
+        }
+        _ => "the API server's certificate cannot be used",
+    }
+}
+
+fn on_system(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            Some("nobody listens there; is the API server running and its address right?")
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            Some("is the address right, and is there a route to it from this node?")
+        }
+        // The resolver's errors have no kind of their own.
+        _ if error.to_string().contains("failed to lookup address") => {
+            Some("is the host name right, and does this node's DNS work without the cluster's?")
+        }
+        _ => None,
+    }
+}

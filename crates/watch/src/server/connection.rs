@@ -1,0 +1,276 @@
+//! Requests to the API server: who may go first, when to prepare anew, and what an answer means.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tower::{BoxError, ServiceExt as _};
+
+use super::access::Access;
+use super::connector::{Prepared, as_api_error, is_broken, prepare};
+use super::rate::{RateLimit, RequestRate};
+use super::{ApiError, StartError, advice};
+
+/// How long the first byte of an answer may take; an API server gives up on its own work after a minute.
+const PATIENCE: Duration = Duration::from_secs(65);
+/// How many refusals of others, each of which ends the connection, a request survives.
+const OTHERS_REFUSALS: usize = 3;
+/// Answers other than lists and watches are small.
+const LARGEST_ANSWER: usize = 4 << 20;
+
+/// The connection, which comes and goes behind this.
+#[derive(Debug)]
+pub(super) struct Connection {
+    access: Access,
+    rate: RateLimit,
+    user_agent: HeaderValue,
+    /// None if it must be prepared anew, with what the files say now.
+    prepared: Mutex<Option<Prepared>>,
+    /// While it is not known whether there is a connection, one request goes first, or each would make its own.
+    first: tokio::sync::Mutex<()>,
+    works: AtomicBool,
+    /// How many attempts failed, and the last of them.
+    failed: Mutex<(u64, Option<ApiError>)>,
+    /// Wakes those who wait for another try as soon as somebody's succeeds.
+    recovered: Notify,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub method: Method,
+    /// With its query.
+    pub path: String,
+    pub content: Option<(&'static str, Bytes)>,
+    /// As in "watching Services".
+    pub doing: String,
+    /// Whether the rate limit counts it.
+    pub is_watch: bool,
+}
+
+/// Why an attempt failed.
+#[derive(Debug)]
+struct Failure {
+    error: ApiError,
+    /// There was a connection, and it broke.
+    is_broken: bool,
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self { error, is_broken: false }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(access: Access, rate: RequestRate, user_agent: &str) -> Result<Self, StartError> {
+        let user_agent = HeaderValue::from_str(user_agent).map_err(|_| StartError::Connection {
+            url: String::new(),
+            problem: format!("\"{}\" is not usable as a User-Agent", user_agent.escape_debug()),
+        })?;
+        Ok(Self {
+            access,
+            rate: RateLimit::new(rate),
+            user_agent,
+            prepared: Mutex::new(None),
+            first: tokio::sync::Mutex::new(()),
+            works: AtomicBool::new(false),
+            failed: Mutex::default(),
+            recovered: Notify::new(),
+        })
+    }
+
+    /// Finds out whether the configuration can be used. Nothing is sent.
+    pub(super) async fn prepare(&self) -> Result<(), StartError> {
+        self.prepared().await.map(drop)
+    }
+
+    /// Sends a request; any answer but a success is an error.
+    pub(super) async fn send(&self, ask: &Ask) -> Result<Response<Incoming>, ApiError> {
+        if !ask.is_watch {
+            self.rate.take().await;
+        }
+        // An API server ends the whole connection after it refused one request, and when it shuts down: whoever else was on
+        // it asks again on another. What changes something may have been done already and is the caller's to repeat.
+        for _ in 0..OTHERS_REFUSALS {
+            match self.pass(ask).await {
+                Err(Failure { is_broken: true, .. }) if ask.method == Method::GET => {}
+                result => return result.map_err(|failure| failure.error),
+            }
+        }
+        self.pass(ask).await.map_err(|failure| failure.error)
+    }
+
+    async fn pass(&self, ask: &Ask) -> Result<Response<Incoming>, Failure> {
+        if self.works.load(Ordering::Relaxed) {
+            return self.attempt(ask).await;
+        }
+        let before = self.last_failure().0;
+        let first = self.first.lock().await;
+        if self.works.load(Ordering::Relaxed) {
+            drop(first);
+            return self.attempt(ask).await;
+        }
+        // Who failed meanwhile failed for all who waited.
+        match self.last_failure() {
+            (count, Some(error)) if count != before => Err(error.elsewhere(self.what(ask)).into()),
+            _ => self.attempt(ask).await,
+        }
+    }
+
+    fn last_failure(&self) -> (u64, Option<ApiError>) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remembered(&self, error: ApiError) -> ApiError {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed = (failed.0.wrapping_add(1), Some(error.clone()));
+        error
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub(super) async fn fetch(&self, ask: &Ask) -> Result<Bytes, ApiError> {
+        let response = self.send(ask).await?;
+        self.content(ask, response).await
+    }
+
+    /// Waits until somebody's request succeeds, or until the time is over.
+    pub(super) async fn recovered_within(&self, time: Duration) {
+        // Either is a reason to try again.
+        let _ = timeout(time, self.recovered.notified()).await;
+    }
+
+    /// What is done where, for messages.
+    pub(super) fn what(&self, ask: &Ask) -> String {
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let base = prepared.as_ref().map_or_else(|| self.access.server(), |prepared| prepared.base.clone());
+        let path = ask.path.split('?').next().unwrap_or_default();
+        format!("{} at {base}{path}", ask.doing)
+    }
+
+    async fn attempt(&self, ask: &Ask) -> Result<Response<Incoming>, Failure> {
+        let what = self.what(ask);
+        let prepared = self.prepared().await.map_err(|error| as_api_error(&what, &error))?;
+        let request = self.request(ask, &prepared).map_err(|cause| ApiError::Transport {
+            what: what.clone(),
+            cause,
+            advice: String::new(),
+        })?;
+        match timeout(PATIENCE, prepared.service.oneshot(request)).await {
+            Ok(Ok(response)) => self.judge(ask, response).await.map_err(Failure::from),
+            Ok(Err(error)) => Err(self.broken(what, &error)),
+            Err(_) => {
+                self.works.store(false, Ordering::Relaxed);
+                let cause = format!("no answer within {} seconds", PATIENCE.as_secs());
+                let advice = "; is the API server overloaded?".into();
+                Err(self.remembered(ApiError::Transport { what, cause, advice }).into())
+            }
+        }
+    }
+
+    fn broken(&self, what: String, error: &BoxError) -> Failure {
+        self.works.store(false, Ordering::Relaxed);
+        let is_broken = is_broken(error);
+        if !is_broken {
+            // Certificates may have been rotated.
+            self.forget();
+        }
+        Failure { error: self.remembered(ApiError::transport(what, &**error)), is_broken }
+    }
+
+    async fn judge(&self, ask: &Ask, response: Response<Incoming>) -> Result<Response<Incoming>, ApiError> {
+        let status = response.status();
+        if !self.works.swap(true, Ordering::Relaxed) {
+            self.recovered.notify_waiters();
+        }
+        if status.is_success() {
+            return Ok(response);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            self.forget();
+        }
+        let retry_after = retry_after(response.headers());
+        let content = self.content(ask, response).await.unwrap_or_default();
+        Err(Refusal::read(status, &content).into_error(self.what(ask), retry_after))
+    }
+
+    async fn content(&self, ask: &Ask, response: Response<Incoming>) -> Result<Bytes, ApiError> {
+        match Limited::new(response.into_body(), LARGEST_ANSWER).collect().await {
+            Ok(content) => Ok(content.to_bytes()),
+            Err(error) => Err(ApiError::transport(self.what(ask), &*error)),
+        }
+    }
+
+    fn forget(&self) {
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    async fn prepared(&self) -> Result<Prepared, StartError> {
+        let known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(prepared) = known {
+            return Ok(prepared);
+        }
+        let prepared = prepare(&self.access).await?;
+        let mut place = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two may have prepared at the same time; one connection is enough.
+        Ok(place.get_or_insert(prepared).clone())
+    }
+
+    fn request(&self, ask: &Ask, prepared: &Prepared) -> Result<Request<Full<Bytes>>, String> {
+        let mut request = Request::builder()
+            .method(&ask.method)
+            .uri(format!("{}{}", prepared.base, ask.path))
+            .header(USER_AGENT, &self.user_agent)
+            .header(ACCEPT, "application/json");
+        if let Some(token) = &prepared.token {
+            request = request.header(AUTHORIZATION, token.header()?);
+        }
+        let mut body = Bytes::new();
+        if let Some((media, content)) = &ask.content {
+            request = request.header(CONTENT_TYPE, *media);
+            body = content.clone();
+        }
+        request.body(Full::new(body)).map_err(|error| error.to_string())
+    }
+}
+
+/// How Kubernetes says no, in an answer or in the middle of a watch.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Refusal {
+    code: u16,
+    reason: String,
+    message: String,
+}
+
+impl Refusal {
+    /// From the body of an answer, which others than an API server write too.
+    fn read(status: StatusCode, content: &[u8]) -> Self {
+        let said: Self = serde_json::from_slice(content).unwrap_or_default();
+        let text = || String::from_utf8_lossy(&content[..content.len().min(200)]).trim().to_string();
+        let word = || status.canonical_reason().unwrap_or_default().to_string();
+        Self {
+            code: status.as_u16(),
+            reason: if said.reason.is_empty() { word() } else { said.reason },
+            message: if said.message.is_empty() { text() } else { said.message },
+        }
+    }
+
+    pub(super) fn into_error(self, what: String, retry_after: Option<Duration>) -> ApiError {
+        let advice = advice::on_status(self.code, &self.message).to_string();
+        let message = self.message.lines().collect::<Vec<_>>().join(" ");
+        ApiError::Rejected { what, status: self.code, reason: self.reason, message, advice, retry_after }
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}

@@ -1,0 +1,50 @@
+//! The requests, as kube-proxy makes them.
+
+use super::*;
+
+fn resource(kind: ObjectKind) -> Resource {
+    Resource::of(kind, &NodeName::new("node-1"))
+}
+
+/// Row: server 3.13
+#[test]
+fn each_kind_is_watched_with_kube_proxys_selectors() {
+    let path = |kind| {
+        let (ask, time) = resource(kind).watch(Since::Everything);
+        assert!((300..600).contains(&time.as_secs()), "{time:?}");
+        ask.path.replace(&format!("timeoutSeconds={}", time.as_secs()), "timeoutSeconds=T")
+    };
+    let query = "watch=true&allowWatchBookmarks=true&timeoutSeconds=T&sendInitialEvents=true\
+                 &resourceVersionMatch=NotOlderThan";
+    let expected = [
+        (
+            ObjectKind::Service,
+            format!(
+                "/api/v1/services?{query}&labelSelector=%21service.kubernetes.io%2Fservice-proxy-name\
+                 &fieldSelector=spec.clusterIP%21%3DNone"
+            ),
+        ),
+        (
+            ObjectKind::EndpointSlice,
+            format!(
+                "/apis/discovery.k8s.io/v1/endpointslices?{query}&labelSelector=%21service.kubernetes.io%2Fheadless"
+            ),
+        ),
+        (ObjectKind::ServiceCidr, format!("/apis/networking.k8s.io/v1/servicecidrs?{query}")),
+        (ObjectKind::Node, format!("/api/v1/nodes?{query}&fieldSelector=metadata.name%3Dnode-1")),
+    ];
+    for (kind, expected) in expected {
+        assert_eq!(path(kind), expected);
+    }
+}
+
+#[test]
+fn a_watch_goes_on_and_a_list_does_not_go_back() {
+    let nodes = resource(ObjectKind::Node);
+    assert!(nodes.watch(Since::Version("7")).0.path.contains("&resourceVersion=7&"));
+    let list = "/api/v1/nodes?";
+    let selector = "fieldSelector=metadata.name%3Dnode-1";
+    assert_eq!(nodes.list(None).path, format!("{list}{selector}"));
+    let newer = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
+    assert_eq!(nodes.list(Some("7")).path, format!("{list}{newer}&{selector}"));
+}

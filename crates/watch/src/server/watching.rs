@@ -1,0 +1,296 @@
+//! One watch that never ends: list, watch, go on where it broke off, list anew where that is impossible.
+//!
+//! ```text
+//!   nothing known ──► streaming list, or list and watch where the server has none ──► watch ──┐
+//!        ▲                                                     from the last version known ▲  │ broke off
+//!        └───────────────────────── that version is too old ◄──────────────────────────────┴──┘
+//! ```
+
+use std::error::Error;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use tokio::time::{Instant, timeout_at};
+use tracing::{debug, warn};
+
+use super::backoff::Backoff;
+use super::connection::{Ask, Connection};
+use super::events::{Event, Lines};
+use super::items::Items;
+use super::known::{Known, Listing};
+use super::reporter::Reporter;
+use super::resource::{Resource, Since};
+use super::{ApiError, Batch};
+
+/// A watch that broke off sooner was none, and is not tried again at once.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// How far apart new lists may be asked for at once.
+const SELDOM: Duration = Duration::from_secs(10);
+/// How long the API server may take to end a watch whose time is over.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The watch of one kind.
+pub(super) struct Watching<'a> {
+    resource: Resource,
+    connection: &'a Connection,
+    reporter: &'a Reporter,
+    known: Known,
+    /// The last version heard of; none if it must be listed anew.
+    version: Option<String>,
+    /// The version a list must not be older than, so that time never goes back.
+    reached: Option<String>,
+    streaming: bool,
+    is_in_sync: bool,
+    /// When the last known version last was too old.
+    expired_at: Option<Instant>,
+    backoff: Backoff,
+}
+
+/// How a request ended that had begun.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// A list is complete, and to be watched from there.
+    Listed,
+    /// To be gone on with at the last version.
+    Over,
+    /// It says that the last version is too old.
+    Expired,
+}
+
+impl<'a> Watching<'a> {
+    pub(super) fn new(resource: Resource, connection: &'a Connection, reporter: &'a Reporter) -> Self {
+        Self {
+            resource,
+            connection,
+            reporter,
+            known: Known::default(),
+            version: None,
+            reached: None,
+            streaming: true,
+            is_in_sync: false,
+            expired_at: None,
+            backoff: Backoff::default(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            let began = Instant::now();
+            match self.step().await {
+                Ok(End::Expired) => self.expired().await,
+                Ok(End::Listed) => {}
+                Ok(End::Over) if began.elapsed() >= SHORTEST => self.backoff.reset(),
+                Ok(End::Over) => tokio::time::sleep(self.backoff.next()).await,
+                Err(error) if error.is_expired() && self.version.is_some() => self.expired().await,
+                Err(error) if self.streaming && self.version.is_none() && error.refuses_streaming() => {
+                    debug!(kind = %self.resource.kind, err = %error, "No streaming list, falling back to list and watch");
+                    self.streaming = false;
+                }
+                Err(error) => self.failed(&error).await,
+            }
+        }
+    }
+
+    /// One request, to its end.
+    async fn step(&mut self) -> Result<End, ApiError> {
+        match self.version.clone() {
+            Some(version) => self.follow(Since::Version(&version)).await,
+            None if self.streaming => self.follow(Since::Everything).await,
+            None => self.list().await.map(|()| End::Listed),
+        }
+    }
+
+    async fn failed(&mut self, error: &ApiError) {
+        self.reporter.trouble(self.resource.kind, error);
+        let wait = self.backoff.next();
+        let wait = error.retry_after().map_or(wait, |wanted| wait.max(wanted));
+        if error.is_transport() {
+            self.connection.recovered_within(wait).await;
+        } else {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn expired(&mut self) {
+        debug!(kind = %self.resource.kind, "The last known version is too old, listing anew");
+        self.version = None;
+        self.reached = None;
+        let now = Instant::now();
+        let last = self.expired_at.replace(now);
+        // A server that forgets faster than it can be listed is not to be asked without pause.
+        if last.is_some_and(|last| now.duration_since(last) < SELDOM) {
+            tokio::time::sleep(self.backoff.next()).await;
+        }
+    }
+
+    /// Watches until the watch ends.
+    async fn follow(&mut self, since: Since<'_>) -> Result<End, ApiError> {
+        let (ask, time) = self.resource.watch(since);
+        let response = self.connection.send(&ask).await?;
+        let mut listing = match since {
+            Since::Everything => Some(Listing::default()),
+            Since::Version(_) => {
+                self.reporter.success(self.resource.kind);
+                None
+            }
+        };
+        let deadline = Instant::now() + time + GRACE;
+        let mut lines = Lines::new(response.into_body());
+        loop {
+            let next = timeout_at(deadline, lines.next()).await.unwrap_or(Ok(None));
+            let lines = match (next, &listing) {
+                (Ok(Some(lines)), _) => lines,
+                // Watches break off all the time; that is trouble only if another cannot be had.
+                (Ok(None) | Err(_), None) => return Ok(End::Over),
+                (Ok(None), Some(_)) => return Err(self.cut_off(&ask, "it ended too early".into())),
+                (Err(error), Some(_)) => {
+                    return Err(ApiError::transport(self.connection.what(&ask), &*error));
+                }
+            };
+            if let Some(end) = self.take(&ask, &lines, &mut listing)? {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Takes events that came together, and tells them together.
+    fn take(
+        &mut self,
+        ask: &Ask,
+        lines: &[u8],
+        listing: &mut Option<Listing>,
+    ) -> Result<Option<End>, ApiError> {
+        let mut batch = Batch::default();
+        let mut result = Ok(None);
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            result = match Event::read(line) {
+                Ok(Event::Refused(refusal)) => Err(refusal.into_error(self.connection.what(ask), None)),
+                Ok(Event::Bookmark { version, list_is_complete }) => {
+                    self.bookmark(version, listing.take_if(|_| list_is_complete), listing.is_none());
+                    Ok(None)
+                }
+                Ok(event) => {
+                    self.object(&event, listing, &mut batch);
+                    Ok(None)
+                }
+                Err(error) => Err(self.unreadable(ask, &error)),
+            };
+            if result.is_err() {
+                break;
+            }
+        }
+        self.reporter.changes(batch);
+        match result {
+            Err(error) if error.is_expired() => Ok(Some(End::Expired)),
+            other => other,
+        }
+    }
+
+    /// Until a list is complete, its bookmarks are no place to go on from.
+    fn bookmark(&mut self, version: String, complete: Option<Listing>, is_watching: bool) {
+        match complete {
+            Some(list) => self.complete(list, version),
+            None if is_watching => self.reached(version),
+            None => {}
+        }
+    }
+
+    fn object(&mut self, event: &Event, listing: &mut Option<Listing>, batch: &mut Batch) {
+        let version = match event {
+            Event::Put(json) => self.put(json, listing.as_mut(), batch),
+            Event::Deleted(json) => self.delete(json, listing.as_mut(), batch),
+            Event::Bookmark { .. } | Event::Refused(_) | Event::Unknown => None,
+        };
+        if let (Some(version), None) = (version, listing) {
+            self.reached(version);
+        }
+    }
+
+    fn put(&mut self, json: &[u8], listing: Option<&mut Listing>, batch: &mut Batch) -> Option<String> {
+        let object = match self.resource.put(json) {
+            Ok(object) => object,
+            Err(error) => return self.passed_over(json, &error, listing),
+        };
+        let version = object.resource_version.clone();
+        match listing {
+            Some(list) => list.put(&self.known, object),
+            None => self.known.put(object, batch),
+        }
+        Some(version)
+    }
+
+    fn delete(&mut self, json: &[u8], listing: Option<&mut Listing>, batch: &mut Batch) -> Option<String> {
+        let (change, metadata) = self.resource.gone(json).ok()?;
+        match (change, listing) {
+            (Some(change), Some(list)) => list.delete(&change),
+            (Some(change), None) => self.known.delete(change, batch),
+            (None, _) => {}
+        }
+        Some(metadata.resource_version)
+    }
+
+    /// An object of an unexpected form costs that object's change, not the watch.
+    fn passed_over(
+        &self,
+        json: &[u8],
+        error: &serde_json::Error,
+        listing: Option<&mut Listing>,
+    ) -> Option<String> {
+        let (change, metadata) = self.resource.gone(json).ok()?;
+        let object = format!("{}/{}", metadata.namespace, metadata.name);
+        warn!(kind = %self.resource.kind, object, err = %error, "Object cannot be read, it stays as it was");
+        if let (Some(list), Some(change)) = (listing, &change) {
+            list.keep(&self.known, change);
+        }
+        Some(metadata.resource_version)
+    }
+
+    /// An ordinary list, for API servers that stream none.
+    async fn list(&mut self) -> Result<(), ApiError> {
+        // Any state will do at first, and is cheap for the server; later only one that is not older than ours.
+        let not_older_than = match (&self.reached, self.is_in_sync) {
+            (Some(version), _) => Some(version.as_str()),
+            (None, false) => Some("0"),
+            (None, true) => None,
+        };
+        let ask = self.resource.list(not_older_than);
+        let mut body = self.connection.send(&ask).await?.into_body();
+        let mut items = Items::default();
+        let mut listing = Listing::default();
+        while let Some(frame) = body.frame().await {
+            let broken = |error: hyper::Error| ApiError::transport(self.connection.what(&ask), &error);
+            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            let fed = items.feed(&data, |json| {
+                let mut nothing = Batch::default();
+                self.put(json, Some(&mut listing), &mut nothing);
+            });
+            fed.map_err(|_| self.cut_off(&ask, "an item longer than any object can be".into()))?;
+        }
+        let meta = items.finish().map_err(|error| self.unreadable(&ask, &error))?;
+        self.complete(listing, meta.resource_version);
+        Ok(())
+    }
+
+    /// All of a list has come.
+    fn complete(&mut self, list: Listing, version: String) {
+        self.reporter.changes(self.known.replace(list));
+        self.reached(version);
+        if !std::mem::replace(&mut self.is_in_sync, true) {
+            self.reporter.in_sync(self.resource.kind);
+        }
+        self.reporter.success(self.resource.kind);
+    }
+
+    fn reached(&mut self, version: String) {
+        self.version = Some(version.clone());
+        self.reached = Some(version);
+    }
+
+    fn cut_off(&self, ask: &Ask, cause: String) -> ApiError {
+        ApiError::Transport { what: self.connection.what(ask), cause, advice: String::new() }
+    }
+
+    fn unreadable(&self, ask: &Ask, error: &(dyn Error + 'static)) -> ApiError {
+        ApiError::Unreadable { what: self.connection.what(ask), problem: error.to_string() }
+    }
+}

@@ -1,0 +1,419 @@
+//! A source against a real API server, with the rights kube-proxy has and no others.
+
+mod api_words;
+
+use std::fs::Permissions;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use ferrule_model::{Change, ObjectKind};
+use ferrule_testkit::api_server::{ApiServer, Authority, Options, User, Validity, kubeconfig_text, or_skip};
+use ferrule_testkit::netns::Namespace;
+use ferrule_watch::server::{ApiAccess, ApiError, SourceEvent};
+use serde_json::{Value, json};
+
+use api_words::*;
+
+/// Row: server 3.13
+#[test]
+fn all_there_is_of_a_kind_comes_before_its_word_that_it_is_in_sync() {
+    if !or_skip() {
+        return;
+    }
+    let objects = Objects::new(ApiServer::shared(), "first");
+    objects.put_service("web");
+    objects.put_slice("web-1", 2);
+    objects.server.create("/api/v1/nodes", &node("first-node")).unwrap();
+    let mut watcher = Watcher::new(objects.server, "first-node");
+    watcher.in_sync();
+    let told = |kind, name: &str| {
+        let at = watcher.events.iter().position(|event| *event == SourceEvent::InSync(kind)).unwrap();
+        assert_eq!(changes(&watcher.events[..at], name), [true], "{name}");
+    };
+    told(ObjectKind::Service, "first/web");
+    told(ObjectKind::EndpointSlice, "first/web-1");
+    told(ObjectKind::Node, "this node");
+    told(ObjectKind::ServiceCidr, "kubernetes");
+    let words = watcher.events.iter().filter(|event| matches!(event, SourceEvent::InSync(_)));
+    assert_eq!(words.count(), KINDS.len());
+    assert!(!watcher.events.iter().any(|event| matches!(event, SourceEvent::Trouble { .. })));
+}
+
+#[test]
+fn what_is_created_changed_and_deleted_is_told_once_each() {
+    if !or_skip() {
+        return;
+    }
+    let objects = Objects::new(ApiServer::shared(), "life");
+    let server = objects.server;
+    let mut watcher = Watcher::new(server, "life-node");
+    watcher.in_sync();
+    objects.put_service("web");
+    objects.change_service("web");
+    objects.delete_service("web");
+    watcher.told("life/web", 3);
+    objects.put_slice("web-1", 1);
+    let slice = format!("{}/web-1", objects.slices());
+    server.patch(&slice, &json!({ "ports": [{ "port": 8081 }] })).unwrap();
+    server.delete(&slice).unwrap();
+    watcher.told("life/web-1", 3);
+    let cidr = json!({ "metadata": { "name": "life" }, "spec": { "cidrs": ["10.200.0.0/24"] } });
+    server.create("/apis/networking.k8s.io/v1/servicecidrs", &cidr).unwrap();
+    server.delete("/apis/networking.k8s.io/v1/servicecidrs/life").unwrap();
+    watcher.told("life", 2);
+    server.create("/api/v1/nodes", &node("life-node")).unwrap();
+    let zone = json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": "a" } } });
+    server.patch("/api/v1/nodes/life-node", &zone).unwrap();
+    server.delete("/api/v1/nodes/life-node").unwrap();
+    watcher.told("this node", 3);
+    for name in ["life/web", "life/web-1", "this node"] {
+        assert_eq!(changes(&watcher.events, name), [true, true, false], "{name}");
+    }
+    assert_eq!(changes(&watcher.events, "life"), [true, false]);
+}
+
+/// Row: server 3.13
+#[test]
+fn what_is_none_of_ours_is_not_even_sent() {
+    if !or_skip() {
+        return;
+    }
+    let objects = Objects::new(ApiServer::shared(), "foreign");
+    let server = objects.server;
+    let mut watcher = Watcher::new(server, "foreign-node");
+    watcher.in_sync();
+    let proxy = json!({ "service.kubernetes.io/service-proxy-name": "other" });
+    let mut headless = service("headless");
+    headless["spec"]["clusterIP"] = json!("None");
+    let mut other = service("other");
+    other["metadata"]["labels"] = proxy.clone();
+    let mut slice = slice("headless", 1);
+    slice["metadata"]["labels"]["service.kubernetes.io/headless"] = json!("");
+    server.create(&objects.services(), &headless).unwrap();
+    server.create(&objects.services(), &other).unwrap();
+    server.create(&objects.slices(), &slice).unwrap();
+    server.create("/api/v1/nodes", &node("another-node")).unwrap();
+    objects.put_service("ours");
+    objects.put_slice("ours-1", 1);
+    // One that becomes another proxy's is gone for us.
+    let labels = json!({ "metadata": { "labels": proxy } });
+    server.patch(&format!("{}/ours", objects.services()), &labels).unwrap();
+    watcher.told("foreign/ours", 2);
+    watcher.told("foreign/ours-1", 1);
+    let history = history(&watcher.events, "foreign");
+    let expected = [("foreign/ours".to_string(), vec![true, false]), ("foreign/ours-1".into(), vec![true])];
+    assert_eq!(history, expected.into());
+    assert!(changes(&watcher.events, "this node").is_empty());
+}
+
+#[test]
+fn a_restarted_api_server_costs_nothing_that_happened_and_repeats_nothing() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::start(Options::default()).unwrap();
+    let objects = Objects::new(&server, "restart");
+    objects.put_service("kept");
+    objects.put_service("deleted");
+    let mut watcher = Watcher::new(&server, "restart-node");
+    watcher.in_sync();
+    server.stop_api_server();
+    for kind in KINDS {
+        let message = watcher.trouble(kind);
+        assert!(message.contains("https://172.31.0.1:6443"), "{message}");
+    }
+    server.start_api_server().unwrap();
+    objects.delete_service("deleted");
+    objects.put_service("created");
+    watcher.told("restart/deleted", 2);
+    watcher.told("restart/created", 1);
+    watcher.until("all to recover", |events| {
+        KINDS.iter().all(|kind| events.contains(&SourceEvent::Recovered { kind: *kind }))
+    });
+    let expected = [("created", vec![true]), ("deleted", vec![true, false]), ("kept", vec![true])];
+    let expected = expected.map(|(name, told)| (format!("restart/{name}"), told));
+    assert_eq!(history(&watcher.events, "restart"), expected.into());
+    let log = watcher.log.visible();
+    assert_eq!(log.len(), 2, "{log:#?}");
+    assert!(log[0].contains("WARN") && log[1].contains("Watching the API server again"), "{log:#?}");
+}
+
+#[test]
+fn where_the_past_is_forgotten_a_new_list_comes_in_one_piece() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::start(Options::default()).unwrap();
+    let objects = Objects::new(&server, "expired");
+    for name in ["kept", "changed", "deleted"] {
+        objects.put_service(name);
+    }
+    let cable = Cable::new(&server);
+    let access = access(&server, "expired", &json!({ "token": User::KubeProxy.token() }));
+    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "expired-node");
+    watcher.in_sync();
+    cable.cut();
+    watcher.trouble(ObjectKind::Service);
+    watcher.forget();
+    objects.delete_service("deleted");
+    objects.change_service("changed");
+    objects.put_service("created");
+    server.compact().unwrap();
+    // Its cache would still know the past.
+    server.stop_api_server();
+    server.start_api_server().unwrap();
+    cable.mend();
+    watcher.told("expired/created", 1);
+    let mut told = batches(&watcher.events)
+        .map(|batch| batch.changes.iter().map(named).filter(|(name, _)| name.starts_with("expired/")))
+        .map(|batch| batch.collect::<Vec<_>>())
+        .find(|batch| !batch.is_empty())
+        .unwrap();
+    told.sort();
+    assert!(watcher.log.says("too old, listing anew"));
+    let expected = [("changed", true), ("created", true), ("deleted", false)];
+    assert_eq!(told, expected.map(|(name, there)| (format!("expired/{name}"), there)));
+}
+
+#[test]
+fn a_watch_that_is_cut_in_the_middle_of_an_event_misses_and_doubles_nothing() {
+    if !or_skip() {
+        return;
+    }
+    let objects = Objects::new(ApiServer::shared(), "cut");
+    let cable = Cable::new(objects.server);
+    let access = access(objects.server, "cut", &json!({ "token": User::KubeProxy.token() }));
+    let mut watcher = Watcher::with(objects.server.namespace(), through(access, cable.url()), "cut-node");
+    watcher.in_sync();
+    assert_eq!(cable.connections(), 1);
+    cable.cut_after(60_000);
+    objects.put_slice("large", 1000);
+    watcher.told("cut/large", 1);
+    assert!(cable.connections() > 1);
+    objects.put_slice("later", 1);
+    watcher.told("cut/later", 1);
+    assert_eq!(changes(&watcher.events, "cut/large"), [true]);
+    let endpoints =
+        batches(&watcher.events).flat_map(|batch| &batch.changes).find_map(|change| match change {
+            Change::Slice(name, Some(slice), _) if name.as_str() == "cut/large" => {
+                Some(slice.endpoints.len())
+            }
+            _ => None,
+        });
+    assert_eq!(endpoints, Some(1000));
+}
+
+#[test]
+fn a_rotated_token_is_used_from_the_next_request() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let cable = Cable::new(server);
+    let token = file(server, "rotating", "proxy-token\n");
+    let access = access(server, "rotation", &json!({ "tokenFile": "rotating" }));
+    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "rotation-node");
+    watcher.in_sync();
+    std::fs::write(&token, "outdated\n").unwrap();
+    cable.cut();
+    cable.mend();
+    watcher.until("a refusal", |events| {
+        events
+            .iter()
+            .any(|event| matches!(event, SourceEvent::Trouble { message, .. } if message.contains("401")))
+    });
+    let message = watcher.trouble(ObjectKind::Service);
+    assert!(message.contains("still valid"), "{message}");
+    std::fs::write(&token, "proxy-token\n").unwrap();
+    watcher
+        .until("recovery", |events| events.contains(&SourceEvent::Recovered { kind: ObjectKind::Service }));
+}
+
+#[test]
+fn who_may_not_watch_is_told_what_is_missing() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let access = access(server, "stranger", &json!({ "token": User::Stranger.token() }));
+    let mut watcher = Watcher::with(server.namespace(), access, "stranger-node");
+    let message = watcher.trouble(ObjectKind::EndpointSlice);
+    assert!(
+        message.starts_with("watching EndpointSlices at https://172.31.0.1:6443/apis/discovery"),
+        "{message}"
+    );
+    assert!(message.contains("403 Forbidden") && message.contains("system:node-proxier"), "{message}");
+}
+
+#[test]
+fn an_expired_client_certificate_is_told() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let with = |name: &str, validity| {
+        let (certificate, key) = server.authority().client("system:kube-proxy", validity).unwrap();
+        file(server, &format!("{name}.crt"), &certificate);
+        file(server, &format!("{name}.key"), &key);
+        let user =
+            json!({ "client-certificate": format!("{name}.crt"), "client-key": format!("{name}.key") });
+        Watcher::with(server.namespace(), access(server, name, &user), "certificate-node")
+    };
+    with("current", Validity::Current).in_sync();
+    let message = with("outdated", Validity::Expired).trouble(ObjectKind::Service);
+    assert!(message.contains("client certificate"), "{message}");
+}
+
+#[test]
+fn a_plugin_is_asked_for_the_token() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": { "token": User::KubeProxy.token() },
+    });
+    let path = file(server, "plugin", &format!("#!/bin/sh\necho '{credential}'\n"));
+    std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    let plugin = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "interactiveMode": "Never",
+    });
+    let access = access(server, "with-plugin", &json!({ "exec": plugin }));
+    Watcher::with(server.namespace(), access, "plugin-node").in_sync();
+}
+
+#[test]
+fn the_kubeconfigs_proxy_is_the_way_to_the_api_server() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let cable = Cable::tunnel(server);
+    let path = server.kubeconfig(User::KubeProxy).unwrap();
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    config["clusters"][0]["cluster"]["proxy-url"] = json!(cable.url().replace("https", "http"));
+    let path = file(server, "with-proxy", &config.to_string());
+    let access = ApiAccess::Kubeconfig { path, master: None };
+    Watcher::with(server.namespace(), access, "proxied-node").in_sync();
+    assert_eq!(cable.connections(), 1);
+}
+
+#[test]
+fn an_api_server_of_another_authority_is_not_trusted() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let ca = file(server, "other.crt", &Authority::new().unwrap().pem());
+    let user = json!({ "token": User::KubeProxy.token() });
+    let text = kubeconfig_text(&server.url(), &ca, &user);
+    let path = file(server, "distrust", &text);
+    let access = ApiAccess::Kubeconfig { path, master: None };
+    let mut watcher = Watcher::with(server.namespace(), access, "distrust-node");
+    let message = watcher.trouble(ObjectKind::Service);
+    assert!(message.contains("certificate-authority"), "{message}");
+    // Once the file has the right one, nobody needs to do anything else.
+    std::fs::write(&ca, std::fs::read(server.ca_file()).unwrap()).unwrap();
+    watcher.in_sync();
+}
+
+#[test]
+fn nobody_listening_is_told_and_asked_again() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let access = access(server, "nobody", &json!({}));
+    let mut watcher =
+        Watcher::with(server.namespace(), through(access, "https://127.0.0.1:9".into()), "nobody-node");
+    let message = watcher.trouble(ObjectKind::Node);
+    assert!(message.starts_with("watching this Node at https://127.0.0.1:9/api/v1/nodes: "), "{message}");
+    assert!(message.contains("refused") && message.contains("is the API server running"), "{message}");
+}
+
+#[test]
+fn an_api_server_without_streaming_lists_is_listed() {
+    if !or_skip() {
+        return;
+    }
+    let flags = vec!["--feature-gates=WatchList=false".to_string()];
+    let server = ApiServer::start(Options { flags, ..Options::default() }).unwrap();
+    let objects = Objects::new(&server, "plain");
+    objects.put_service("kept");
+    objects.put_service("deleted");
+    let cable = Cable::new(&server);
+    let access = access(&server, "plain", &json!({ "token": User::KubeProxy.token() }));
+    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "plain-node");
+    watcher.in_sync();
+    assert_eq!(cable.connections(), 1);
+    objects.put_service("created");
+    watcher.told("plain/created", 1);
+    cable.cut();
+    watcher.trouble(ObjectKind::Service);
+    objects.delete_service("deleted");
+    server.compact().unwrap();
+    server.stop_api_server();
+    server.start_api_server().unwrap();
+    cable.mend();
+    watcher.told("plain/deleted", 2);
+    let expected = [("created", vec![true]), ("deleted", vec![true, false]), ("kept", vec![true])];
+    let expected = expected.map(|(name, told)| (format!("plain/{name}"), told));
+    assert_eq!(history(&watcher.events, "plain"), expected.into());
+}
+
+#[test]
+fn everything_goes_through_one_connection() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let home = Namespace::new("one connection").unwrap();
+    server.join(&home, unused_address()).unwrap();
+    let access = access(server, "one", &json!({ "token": User::KubeProxy.token() }));
+    let mut watcher = Watcher::with(&home, access, "one-node");
+    watcher.in_sync();
+    let client = watcher.source.client();
+    client.create(EVENTS, &event("one")).unwrap();
+    // The file of the process would show the namespace of its first thread.
+    let sockets = home.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp")).unwrap().unwrap();
+    let established = sockets.lines().filter(|line| line.split_whitespace().nth(3) == Some("01"));
+    assert_eq!(established.count(), 1, "{sockets}");
+    drop(watcher);
+    let error = client.create(EVENTS, &event("late")).unwrap_err();
+    assert!(error.is_transport(), "{error}");
+}
+
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+
+#[test]
+fn objects_can_be_created_and_changed_and_a_refusal_is_told_from_a_failure() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::shared();
+    let watcher = Watcher::new(server, "events-node");
+    let client = watcher.source.client();
+    client.create(EVENTS, &event("started")).unwrap();
+    let series = json!({ "series": { "count": 2, "lastObservedTime": "2026-11-16T00:00:00.000000Z" } });
+    client.patch(&format!("{EVENTS}/started"), &series).unwrap();
+    assert_eq!(server.get(&format!("{EVENTS}/started")).unwrap()["series"]["count"], 2);
+    match client.create("/api/v1/namespaces/default/pods", &json!({})).unwrap_err() {
+        ApiError::Rejected { status: 403, .. } => {}
+        other => panic!("{other}"),
+    }
+}
+
+fn event(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name, "namespace": "default" }, "eventTime": "2026-11-16T00:00:00.000000Z",
+        "reportingController": "kube-proxy", "reportingInstance": "kube-proxy-test", "action": "StartKubeProxy",
+        "reason": "Starting", "type": "Normal", "regarding": { "kind": "Node", "name": "n", "apiVersion": "v1" },
+    })
+}
+
+fn unused_address() -> Ipv4Addr {
+    static LAST: AtomicU8 = AtomicU8::new(1);
+    Ipv4Addr::new(172, 31, 1, LAST.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,139 @@
+//! A cable between a source and the API server, which a test can cut.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use ferrule_testkit::api_server::ApiServer;
+
+/// The cable: a TCP proxy in the API server's namespace, on an address its certificate is for.
+pub struct Cable {
+    state: Arc<State>,
+    address: SocketAddr,
+}
+
+struct State {
+    server: SocketAddr,
+    is_tunnel: bool,
+    is_whole: AtomicBool,
+    /// How many bytes still get through to the source before it is cut once.
+    left: AtomicI64,
+    made: AtomicUsize,
+    ends: Mutex<Vec<TcpStream>>,
+}
+
+impl Cable {
+    pub fn new(server: &ApiServer) -> Self {
+        Self::of(server, false)
+    }
+
+    /// One that must be asked for the way on, as proxies are.
+    pub fn tunnel(server: &ApiServer) -> Self {
+        Self::of(server, true)
+    }
+
+    fn of(server: &ApiServer, is_tunnel: bool) -> Self {
+        let state = Arc::new(State {
+            server: server.address(),
+            is_tunnel,
+            is_whole: AtomicBool::new(true),
+            left: AtomicI64::new(i64::MAX),
+            made: AtomicUsize::new(0),
+            ends: Mutex::default(),
+        });
+        let accepting = state.clone();
+        let address = server.namespace().run(move || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            // The thread is in the namespace its maker is in. It ends with the process.
+            thread::spawn(move || accepting.accept(&listener));
+            address
+        });
+        Self { state, address: address.unwrap() }
+    }
+
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// How many connections there were.
+    pub fn connections(&self) -> usize {
+        self.state.made.load(Ordering::SeqCst)
+    }
+
+    /// Cuts it, and keeps it cut.
+    pub fn cut(&self) {
+        self.state.is_whole.store(false, Ordering::SeqCst);
+        self.state.drop_all();
+    }
+
+    pub fn mend(&self) {
+        self.state.is_whole.store(true, Ordering::SeqCst);
+    }
+
+    /// Cuts it once so many more bytes came through to the source; the next connection is whole.
+    pub fn cut_after(&self, bytes: i64) {
+        self.state.left.store(bytes, Ordering::SeqCst);
+    }
+}
+
+impl State {
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        for mut source in listener.incoming().map_while(Result::ok) {
+            if !self.is_whole.load(Ordering::SeqCst) || (self.is_tunnel && !is_opened(&mut source)) {
+                continue;
+            }
+            let Ok(server) = TcpStream::connect(self.server) else { continue };
+            self.made.fetch_add(1, Ordering::SeqCst);
+            self.ends.lock().unwrap().extend([source.try_clone().unwrap(), server.try_clone().unwrap()]);
+            let (up, down) = (self.clone(), self.clone());
+            let (source_end, server_end) = (source.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || up.carry(source, server_end, false));
+            thread::spawn(move || down.carry(server, source_end, true));
+        }
+    }
+
+    fn carry(&self, mut from: TcpStream, mut to: TcpStream, is_down: bool) {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if is_down && self.is_cut_by(count) {
+                self.left.store(i64::MAX, Ordering::SeqCst);
+                self.drop_all();
+                return;
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    }
+
+    fn is_cut_by(&self, count: usize) -> bool {
+        if self.left.load(Ordering::SeqCst) == i64::MAX {
+            return false;
+        }
+        let count = i64::try_from(count).unwrap();
+        self.left.fetch_sub(count, Ordering::SeqCst) <= count
+    }
+
+    fn drop_all(&self) {
+        for end in self.ends.lock().unwrap().drain(..) {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Does what is asked with CONNECT, to wherever.
+fn is_opened(source: &mut TcpStream) -> bool {
+    let mut asked = Vec::new();
+    let mut byte = [0];
+    while !asked.ends_with(b"\r\n\r\n") {
+        if source.read_exact(&mut byte).is_err() {
+            return false;
+        }
+        asked.extend(byte);
+    }
+    asked.starts_with(b"CONNECT ") && source.write_all(b"HTTP/1.1 200 OK\r\n\r\n").is_ok()
+}
