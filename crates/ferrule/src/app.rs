@@ -42,11 +42,6 @@ pub enum Failure {
         #[source]
         source: io::Error,
     },
-    /// The part that talks to an API server does not exist yet.
-    #[error(
-        "this version of Ferrule cannot talk to an API server yet, only serve a folder of manifests (--manifests)"
-    )]
-    NoSource,
     /// The file named by `--config` cannot be watched.
     #[error("watching {path:?}")]
     Watch {
@@ -106,13 +101,13 @@ fn with_command_line(program: &str, line: &CommandLine) -> ExitCode {
     match version::request(&line.text(flags::VERSION)) {
         Ok(Request::Short) => print(&format!("{}\n", version::short())),
         Ok(Request::Raw) => print(&format!("{}\n", version::raw())),
-        Ok(Request::Run { .. }) | Err(_) => logged(line),
+        Ok(Request::Run { .. }) | Err(_) => logged(program, line),
     }
 }
 
-fn logged(line: &CommandLine) -> ExitCode {
+fn logged(program: &str, line: &CommandLine) -> ExitCode {
     let log = logging::install();
-    let result = act(line, &log);
+    let result = act(program, line, &log);
     if let Err(failure) = &result {
         error!(err = %with_causes(failure), "command failed");
     }
@@ -120,7 +115,7 @@ fn logged(line: &CommandLine) -> ExitCode {
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn act(line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
+fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
     let mut content = None;
     let completed = complete(line, |path| {
         let bytes = std::fs::read(path)?;
@@ -147,17 +142,17 @@ fn act(line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
     if line.is_on(flags::CLEANUP) {
         return Ok(cleanup::everything()?);
     }
-    serve(line, &completed, (&settings, content), log)
+    serve((program, line), &completed, (&settings, content), log)
 }
 
 fn serve(
-    line: &CommandLine,
+    (program, line): (&str, &CommandLine),
     completed: &Completed,
     (settings, content): (&Settings, Option<Vec<u8>>),
     log: &LogHandle,
 ) -> Result<(), Failure> {
     let source = match line.text(flags::MANIFESTS) {
-        path if path.is_empty() => return Err(Failure::NoSource),
+        path if path.is_empty() => Source::Server { program: program.to_owned() },
         path => Source::Manifests(path.into()),
     };
     let watched = content.map(|content| LiveConfig::new(line, completed, content)).transpose();

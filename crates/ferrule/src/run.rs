@@ -5,20 +5,23 @@
 
 mod drift;
 mod flows;
+mod machine;
 mod manifests;
 mod observer;
 mod pacing;
 mod proxy;
 mod signals;
+mod source;
 mod start;
 mod told;
 mod view;
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::interfaces;
-use ferrule_model::{Change, Diagnostic};
+use ferrule_model::{Change, Diagnostic, ObjectKind};
 use tracing::{info, warn};
 
 use crate::causes::with_causes;
@@ -30,7 +33,8 @@ pub use flows::{Cleaned, FlowCleaner, delete_stale};
 pub use observer::Observer;
 pub use pacing::{Pace, Pacing, Pause, Retry};
 pub use proxy::{Proxy, Synced};
-pub use start::{Source, Start, StartError, run};
+pub use source::Source;
+pub use start::{Start, StartError, run};
 pub use view::{Site, node_view};
 
 /// How long after a commit a packet may still be on its way through what that commit took out of use.
@@ -40,6 +44,10 @@ const PERIODIC: Duration = Duration::from_hours(1);
 /// After a first failure a sync is tried again this soon.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 
+/// Services, EndpointSlices, ServiceCIDRs, Nodes.
+const ALL_KINDS: usize = 4;
+/// Once Services and endpoints are there, the rest is waited for this long.
+const WAIT_FOR_THE_REST: Duration = Duration::from_secs(5);
 /// After this many events there is a look at what is due.
 const MOST_AT_ONCE: usize = 1024;
 
@@ -48,8 +56,12 @@ const MOST_AT_ONCE: usize = 1024;
 pub enum Event {
     /// The cluster changed.
     News(News),
-    /// Everything there was at the start has been told.
-    InSync,
+    /// Everything there was of a kind at the start has been told.
+    InSync(ObjectKind),
+    /// A kind cannot be told of for now.
+    Trouble(ObjectKind),
+    /// It can again.
+    Recovered(ObjectKind),
     /// Somebody else changed our rules.
     Drift(Drift),
     /// Somebody may have changed our rules.
@@ -84,21 +96,52 @@ pub enum Ended {
 pub struct Loop {
     proxy: Proxy,
     pacing: Pacing,
-    /// Before everything there was at the start has been told, rules would be missing.
-    in_sync: bool,
+    gate: Gate,
     finish_at: Option<Instant>,
     log: LogHandle,
+}
+
+/// What has been told of everything there was at the start. Before that, rules would be missing, and a restart would take away
+/// what it then puts back.
+#[derive(Debug, Default)]
+struct Gate {
+    passed: BTreeSet<ObjectKind>,
+    /// Since when Services and their endpoints are there.
+    essentials_since: Option<Instant>,
+}
+
+impl Gate {
+    /// Notes a kind.
+    fn pass(&mut self, kind: ObjectKind, now: Instant) {
+        self.passed.insert(kind);
+        let essentials = [ObjectKind::Service, ObjectKind::EndpointSlice];
+        if essentials.iter().all(|kind| self.passed.contains(kind)) {
+            self.essentials_since.get_or_insert(now);
+        }
+    }
+
+    /// When syncs may begin. What cannot be had (an API server may refuse us ServiceCIDRs) must not keep the rest from being served.
+    fn opens_at(&self) -> Option<Instant> {
+        let since = self.essentials_since?;
+        Some(if self.passed.len() == ALL_KINDS { since } else { since + WAIT_FOR_THE_REST })
+    }
 }
 
 impl Loop {
     /// A loop that has not begun.
     pub fn new(proxy: Proxy, sync: &SyncSettings, log: LogHandle) -> Self {
         let pacing = Pacing::new(pace(sync), Instant::now());
-        Self { proxy, pacing, in_sync: false, finish_at: None, log }
+        Self { proxy, pacing, gate: Gate::default(), finish_at: None, log }
     }
 
-    /// Runs until it is told to end.
-    pub fn run(&mut self, events: &Receiver<Event>) -> Ended {
+    /// Runs until it is told to end, after taking in what was told before.
+    pub fn run(&mut self, told: Vec<Event>, events: &Receiver<Event>) -> Ended {
+        for event in told {
+            if let Some(ended) = self.take(event) {
+                return ended;
+            }
+        }
+        self.act(Instant::now());
         loop {
             let first = match events.recv_timeout(self.patience()) {
                 Ok(event) => Some(event),
@@ -115,7 +158,7 @@ impl Loop {
     }
 
     fn patience(&self) -> Duration {
-        let due = self.in_sync.then(|| self.pacing.due_at());
+        let due = self.gate.opens_at().map(|at| at.max(self.pacing.due_at()));
         let next = due.into_iter().chain(self.finish_at).min();
         next.map_or(PERIODIC, |next| next.saturating_duration_since(Instant::now()))
     }
@@ -123,8 +166,8 @@ impl Loop {
     fn take(&mut self, event: Event) -> Option<Ended> {
         let is_wanted = match event {
             Event::News(news) => self.proxy.take(news),
-            Event::InSync => {
-                self.in_sync = true;
+            Event::InSync(kind) => {
+                self.gate.pass(kind, Instant::now());
                 true
             }
             Event::Drift(drift) => {
@@ -138,13 +181,13 @@ impl Loop {
             }
             Event::AddressesChanged => self.take_addresses(),
             Event::Configuration(Action::Apply(settings)) => self.apply(&settings),
-            Event::Configuration(Action::Keep) => false,
+            Event::Configuration(Action::Keep) | Event::Trouble(_) | Event::Recovered(_) => false,
             Event::Configuration(Action::Restart) => return Some(Ended::Restart),
             Event::End(signal) => return Some(Ended::Signal(signal)),
         };
         if is_wanted {
             self.pacing.want();
-            if self.in_sync {
+            if self.gate.opens_at().is_some() {
                 self.proxy.queued();
             }
         }
@@ -178,7 +221,7 @@ impl Loop {
                 self.pacing.want();
             }
         }
-        if self.in_sync && self.pacing.due_at() <= now {
+        if self.gate.opens_at().is_some_and(|at| at.max(self.pacing.due_at()) <= now) {
             self.sync(now);
         }
     }

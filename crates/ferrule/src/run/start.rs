@@ -2,19 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender as Sender};
 use std::time::{Duration, Instant};
 
 use ferrule_backends::Dataplane;
 use ferrule_backends::nftables::Reconciler;
+use ferrule_kernel::interfaces;
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::nft::{Family, NftClient, TABLE};
-use ferrule_kernel::probe::{Findings, Unusable, probe};
-use ferrule_kernel::{interfaces, sysctl};
-use ferrule_model::{IpFamily, NodeIps, PerFamily};
-use ferrule_watch::file::{ManifestFolder, OpenError};
+use ferrule_kernel::nft::{Family, NftClient};
+use ferrule_kernel::probe::Unusable;
+use ferrule_model::{IpFamily, PerFamily};
+use ferrule_watch::file::OpenError;
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
@@ -22,19 +21,16 @@ use super::drift::{self, ListenError};
 use super::flows::{Cleaned, FlowCleaner};
 use super::observer::Observer;
 use super::proxy::Proxy;
+use super::source::{self, Source};
 use super::view::{Site, node_view};
-use super::{Ended, Event, Loop, manifests, signals};
-use crate::causes::with_causes;
+use super::{Ended, Event, Loop, machine, signals};
 use crate::config::live::LiveConfig;
 use crate::health::ProxyHealth;
 use crate::http::hosting::{self, BindError};
 use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
 use crate::logging::LogHandle;
 use crate::metrics::Metrics;
-use crate::resolve::{
-    Families, FamilyError, FamilyFacts, NodeFacts, NodeNameError, SanityFacts, Stack, check_families,
-    check_node_ports, families, node_ports, resolve_node_name,
-};
+use crate::resolve::{FamilyError, NodeNameError, NodeStartError, resolve_node_name};
 use crate::settings::{Healthz, ProxyMode, Settings};
 use crate::status::Status;
 
@@ -43,13 +39,6 @@ const CONFIGURATION_PATIENCE: Duration = Duration::from_hours(1);
 
 /// How many events may wait. A source that is faster than the loop waits too, instead of filling the memory.
 const INBOX: usize = 256;
-
-/// Where the objects come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A folder of manifests.
-    Manifests(PathBuf),
-}
 
 /// Why a run did not begin.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +64,12 @@ pub enum StartError {
     /// The folder of manifests cannot be watched.
     #[error("reading manifests")]
     Manifests(#[from] OpenError),
+    /// The API server cannot be reached so.
+    #[error(transparent)]
+    Server(#[from] ferrule_watch::server::StartError),
+    /// The Node never came.
+    #[error("waiting for this node's object")]
+    Node(#[from] NodeStartError),
     /// Nobody listens to the kernel.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -115,15 +110,12 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let (events, inbox) = mpsc::sync_channel(INBOX);
     signals::listen(events.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;
-    let (first, folder) = match &source {
-        Source::Manifests(path) => {
-            let mut folder = ManifestFolder::open(path, name.clone())?;
-            (manifests::read(&mut folder), folder)
-        }
+    let running = source.open(settings, &name, &events)?;
+    let Some((node, told)) = source::await_node(settings, &name, &inbox)? else {
+        return Ok(Ended::Signal("before it began"));
     };
-    let node = NodeFacts::among(&first.changes);
-    let families = usable_families(settings, &node)?;
-    check(settings, &node, families)?;
+    let families = machine::usable_families(settings, &node)?;
+    machine::check(settings, &node, families)?;
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
     let dataplanes = dataplanes(&families.served())?;
     let status = status(settings, configz)?;
@@ -134,10 +126,11 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     if let Some(live) = configuration {
         watch_configuration(live, events.clone()).map_err(StartError::Threads)?;
     }
-    let told = [Event::News(first), Event::InSync].into_iter().all(|event| events.send(event).is_ok());
-    debug_assert!(told, "the inbox is there");
-    manifests::watch(folder, events).map_err(StartError::Threads)?;
-    Ok(Loop::new(proxy, &settings.sync, log).run(&inbox))
+    let ended = Loop::new(proxy, &settings.sync, log).run(told, &inbox);
+    // In this order: a source that waits for room in the inbox must see that nobody reads it any more.
+    drop(inbox);
+    drop(running);
+    Ok(ended)
 }
 
 fn status(settings: &Settings, configz: String) -> Result<Arc<Status>, StartError> {
@@ -203,59 +196,6 @@ fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, Ne
         dataplanes.set(IpFamily::V6, Box::new(v6));
     }
     Ok(dataplanes)
-}
-
-/// The families that are wanted and that this kernel lets us serve. The primary one must be among them.
-fn usable_families(settings: &Settings, node: &NodeFacts) -> Result<Families, StartError> {
-    let primary = NodeIps::settle(&node.host_ips, Some(settings.bind_address)).primary;
-    let wanted = families(settings.mode, &family_facts(), primary)?;
-    let Findings { kernel, ipv4, ipv6, conntrack } = probe(TABLE);
-    info!(v = 2, kernel, "Kernel");
-    if let Err(error) = conntrack {
-        warn!(err = with_causes(&error), "Stale UDP flows cannot be found and stay until they expire");
-    }
-    let mut found = PerFamily { v4: Some(ipv4), v6: Some(ipv6) };
-    let mut usable = Vec::new();
-    for family in wanted.served() {
-        match found.slot(family).take() {
-            Some(Ok(())) => usable.push(family),
-            Some(Err(error)) if family == wanted.primary => return Err(error.into()),
-            Some(Err(error)) => {
-                warn!(%family, err = with_causes(&error), "Family cannot be served");
-            }
-            None => {}
-        }
-    }
-    let stack = if usable.len() > 1 { Stack::Dual } else { Stack::Single };
-    Ok(Families { primary, stack })
-}
-
-/// Complains about settings that do not fit this node; some make it no use to go on.
-fn check(settings: &Settings, node: &NodeFacts, families: Families) -> Result<(), StartError> {
-    let ips = NodeIps::settle(&node.host_ips, Some(settings.bind_address));
-    let blocks = node_ports(&settings.node_port_addresses, &ips).blocks;
-    let facts =
-        SanityFacts { pod_cidrs: &node.pod_cidrs, node_port_blocks: &blocks, primary: families.primary };
-    if let Some(complaint) = check_node_ports(settings, &facts) {
-        warn!(problem = complaint.text(), "Kube-proxy configuration may be incomplete or incorrect");
-    }
-    let verdict = check_families(settings, &facts, families);
-    if verdict.is_fatal() {
-        return Err(StartError::Unfit(verdict.text()));
-    }
-    if !verdict.complaints.is_empty() {
-        warn!(problem = verdict.text(), "Kube-proxy configuration may be incomplete or incorrect");
-    }
-    Ok(())
-}
-
-fn family_facts() -> FamilyFacts {
-    FamilyFacts {
-        iptables: false,
-        ip6tables: false,
-        has_if_inet6: std::path::Path::new("/proc/net/if_inet6").exists(),
-        disable_ipv6: sysctl::read("net/ipv6/conf/all/disable_ipv6").unwrap_or_default(),
-    }
 }
 
 fn watch_configuration(mut live: LiveConfig, events: Sender<Event>) -> io::Result<()> {

@@ -1,0 +1,154 @@
+//! Where the objects come from: an API server, or a folder in its place.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender as Sender};
+use std::time::{Duration, Instant};
+
+use ferrule_model::{Change, Node, NodeName, ObjectKind};
+use ferrule_watch::file::ManifestFolder;
+use ferrule_watch::server::{self, ServerConfig, ServerSource, SourceEvent, user_agent};
+use tracing::{error, info};
+
+use super::start::StartError;
+use super::{Event, News, manifests};
+use crate::cli::version::KUBERNETES;
+use crate::resolve::{NodeFacts, NodeStart, NodeWait};
+use crate::settings::{ApiAccess, RequestRate, Settings};
+
+/// How often the wait for the Node is looked at without news.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Where the objects come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A folder of manifests.
+    Manifests(PathBuf),
+    /// The API server that the settings name, asked under this program's name.
+    Server {
+        /// What the program was called as.
+        program: String,
+    },
+}
+
+/// A source that tells. It stops when this is dropped.
+pub enum Running {
+    /// The folder's thread ends by itself when nobody reads any more.
+    Manifests,
+    /// The API server's watches.
+    Server(ServerSource),
+}
+
+impl Source {
+    /// Begins to tell.
+    pub fn open(
+        &self,
+        settings: &Settings,
+        name: &NodeName,
+        events: &Sender<Event>,
+    ) -> Result<Running, StartError> {
+        match self {
+            Self::Manifests(path) => {
+                let mut folder = ManifestFolder::open(path, name.clone())?;
+                let first = manifests::read(&mut folder);
+                let kinds = KINDS.map(Event::InSync);
+                let told =
+                    [Event::News(first)].into_iter().chain(kinds).all(|event| events.send(event).is_ok());
+                debug_assert!(told, "the inbox is there and has room");
+                manifests::watch(folder, events.clone()).map_err(StartError::Threads)?;
+                Ok(Running::Manifests)
+            }
+            Self::Server { program } => {
+                let events = events.clone();
+                let sink = move |event| {
+                    // Nobody reads any more: the program is ending.
+                    let _ = events.send(told(event));
+                };
+                Ok(Running::Server(ServerSource::start(&configuration(settings, program), name, sink)?))
+            }
+        }
+    }
+}
+
+const KINDS: [ObjectKind; 4] =
+    [ObjectKind::Node, ObjectKind::ServiceCidr, ObjectKind::Service, ObjectKind::EndpointSlice];
+
+fn told(event: SourceEvent) -> Event {
+    match event {
+        SourceEvent::Changes(batch) => {
+            Event::News(News { changes: batch.changes, diagnostics: batch.diagnostics })
+        }
+        SourceEvent::InSync(kind) => Event::InSync(kind),
+        SourceEvent::Trouble { kind, .. } => Event::Trouble(kind),
+        SourceEvent::Recovered { kind } => Event::Recovered(kind),
+    }
+}
+
+fn configuration(settings: &Settings, program: &str) -> ServerConfig {
+    let access = match settings.client.access.clone() {
+        ApiAccess::InCluster => {
+            info!("Neither --kubeconfig nor --master was given, using the pod's service account");
+            server::ApiAccess::InCluster
+        }
+        ApiAccess::Kubeconfig { path } => server::ApiAccess::Kubeconfig { path: path.into(), master: None },
+        ApiAccess::KubeconfigWithMaster { path, url } => {
+            server::ApiAccess::Kubeconfig { path: path.into(), master: Some(url) }
+        }
+        ApiAccess::Master { url } => server::ApiAccess::Master { url },
+    };
+    let rate = match settings.client.rate {
+        RequestRate::Unlimited => server::RequestRate::Unlimited,
+        RequestRate::Limited { per_second, burst } => server::RequestRate::Limited { per_second, burst },
+    };
+    ServerConfig { access, rate, user_agent: user_agent(program, &KUBERNETES.tag()) }
+}
+
+/// Waits for this node's object, as long as kube-proxy does; gives what it says, and the events that came meanwhile. `None` if
+/// the program is to end.
+pub fn await_node(
+    settings: &Settings,
+    name: &NodeName,
+    inbox: &Receiver<Event>,
+) -> Result<Option<(NodeFacts, Vec<Event>)>, StartError> {
+    let mut wait = NodeWait::new(name.clone(), &settings.detect_local);
+    let mut listed_at: Option<Instant> = None;
+    let mut node: Option<Node> = None;
+    let mut told = Vec::new();
+    loop {
+        match inbox.recv_timeout(LOOK) {
+            Ok(Event::End(_)) | Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Ok(event) => {
+                look_for_node(&event, &mut node);
+                if event == Event::InSync(ObjectKind::Node) {
+                    listed_at = Some(Instant::now());
+                }
+                told.push(event);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let Some(listed_at) = listed_at else { continue };
+        if let NodeStart::Ready(facts) = wait.look(listed_at.elapsed(), node.as_ref())? {
+            log_node(name, node.is_some(), &facts);
+            return Ok(Some((facts, told)));
+        }
+    }
+}
+
+fn look_for_node(event: &Event, node: &mut Option<Node>) {
+    let Event::News(news) = event else { return };
+    for change in &news.changes {
+        if let Change::Node(told) = change {
+            node.clone_from(told);
+        }
+    }
+}
+
+fn log_node(name: &NodeName, is_known: bool, facts: &NodeFacts) {
+    if !facts.host_ips.is_empty() {
+        let addresses: Vec<String> = facts.host_ips.iter().map(ToString::to_string).collect();
+        info!(node = %name, addresses = addresses.join(", "), "Node");
+    } else if is_known {
+        error!(node = %name, "The Node has no addresses, going on without; --bind-address can name one");
+    } else {
+        error!(node = %name, "There is no such Node, going on without its addresses; is --hostname-override right?");
+    }
+}
