@@ -79,3 +79,25 @@ fn commits_of_the_other_family_are_no_reason_to_read_everything() {
         }
     });
 }
+
+#[test]
+fn after_a_restart_the_family_that_committed_last_vouches_for_the_other() {
+    in_namespace(|| {
+        let world = world(TWO_SERVICES);
+        let plan = |family| world.family(family).expect("both are served");
+        let mut listings = Vec::new();
+        for restart in 0..3 {
+            let mut v4 = Reconciler::new(Counting::new(client(IpFamily::V4)));
+            let mut v6 = Reconciler::new(Counting::new(client(IpFamily::V6))).beside(&v4);
+            v4.recall().and_then(|()| v6.recall()).expect("what is there");
+            let v4_report = v4.sync(plan(IpFamily::V4), Reason::Look).expect("IPv4");
+            let v6_report = v6.sync(plan(IpFamily::V6), Reason::Look).expect("IPv6");
+            assert_eq!(v4_report.commits + v6_report.commits == 0, restart > 0);
+            listings.push(v4.kernel().listings + v6.kernel().listings);
+            if restart == 1 {
+                nft(&["add", "table", "ip", "somebody-else"]);
+            }
+        }
+        assert_eq!(listings, [0, 0, 2], "everything is read only after somebody else's commit");
+    });
+}

@@ -26,6 +26,21 @@ impl OwnCommits {
         *run = Some(Run { from, to: next_generation(before) });
     }
 
+    /// Takes over what a former run of this program left: so many commits up to a generation were its own. Counts if that is the
+    /// present one.
+    pub(super) fn recall(&self, generation: u32, length: u32, now: u32) {
+        if generation == now {
+            let from = generation.wrapping_sub(length);
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Run { from, to: generation });
+        }
+    }
+
+    /// How many commits of ours, one after the other, led to a generation.
+    pub(super) fn length(&self, generation: u32) -> u32 {
+        let run = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        run.filter(|run| run.to == generation).map_or(0, |run| run.to.wrapping_sub(run.from))
+    }
+
     /// Whether nobody but us has committed between two generations.
     pub(super) fn only(&self, since: u32, now: u32) -> bool {
         let run = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,5 +65,15 @@ mod tests {
         // Generation 10 was somebody else's.
         ours.clone().record(10);
         assert!(ours.only(10, 11) && !ours.only(9, 11));
+        assert_eq!((ours.length(11), ours.length(10)), (1, 0));
+    }
+
+    #[test]
+    fn a_former_runs_commits_count_if_nobody_committed_since() {
+        let ours = OwnCommits::default();
+        ours.recall(9, 3, 10);
+        assert!(!ours.only(7, 9), "somebody committed since");
+        ours.recall(10, 3, 10);
+        assert!(ours.only(7, 10) && ours.only(9, 10) && !ours.only(6, 10));
     }
 }

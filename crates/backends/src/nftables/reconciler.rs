@@ -166,6 +166,16 @@ impl<K: NftTables> Reconciler<K> {
         self
     }
 
+    /// Reads what a former run left about its commits. To be asked of both families before either is synced: the one that
+    /// committed last vouches for the other.
+    pub fn recall(&mut self) -> Result<(), SyncError> {
+        let now = self.kernel.generation()?;
+        if let Observed::Ours(stamp) = Observed::table(&mut self.kernel)? {
+            self.ours.recall(stamp.generation, stamp.run, now);
+        }
+        Ok(())
+    }
+
     /// The kernel this one talks to.
     pub fn kernel(&mut self) -> &mut K {
         &mut self.kernel
@@ -329,7 +339,7 @@ impl<K: NftTables> Reconciler<K> {
         };
         let (program, elements) = Program::of(plan, ids);
         let is_wanted = stamp.hash == program.hash().as_number();
-        let is_untouched = is_wanted && stamp.generation == generation;
+        let is_untouched = is_wanted && stamp.generation != 0 && self.ours.only(stamp.generation, generation);
         if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {
             let applied =
                 Applied { program, stamp, known: Some(generation), lingering: Lingering::default() };
@@ -458,7 +468,7 @@ impl<K: NftTables> Reconciler<K> {
                 Since::Never => true,
                 Since::Generation(since) => since.is_some_and(|since| self.ours.only(since, generation)),
             };
-            let stamp = Stamp::after(generation, hash);
+            let stamp = Stamp::after(generation, self.ours.length(generation), hash);
             let stamp = if is_certain { stamp } else { stamp.without_proof() };
             let mut stamped = transaction.clone();
             stamped.expect_generation(generation).add_element(stamp.element());

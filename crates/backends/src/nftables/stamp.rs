@@ -17,14 +17,20 @@ pub struct Stamp {
     pub hash: u64,
     /// The generation that the commit became; zero, which is none, if somebody else may have touched the table before.
     pub generation: u32,
+    /// How many commits up to this one followed each other without anybody else's in between, as far as they were counted.
+    pub run: u32,
     /// The version of the layout.
-    pub layout: u32,
+    pub layout: u8,
 }
 
+/// More commits in a row than this are not counted: there is room for three bytes.
+const LONGEST_RUN: u32 = (1 << 24) - 1;
+
 impl Stamp {
-    /// The stamp of a commit that is to follow a generation.
-    pub fn after(generation: u32, hash: StateHash) -> Self {
-        Self { hash: hash.as_number(), generation: next_generation(generation), layout: LAYOUT }
+    /// The stamp of a commit that is to follow a generation, which so many commits of ours had led to without anybody else's.
+    pub fn after(generation: u32, run: u32, hash: StateHash) -> Self {
+        let (generation, run) = (next_generation(generation), run.saturating_add(1).min(LONGEST_RUN));
+        Self { hash: hash.as_number(), generation, run, layout: LAYOUT }
     }
 
     /// The same, where we do not know the table to be as we left it: the next start must read it.
@@ -38,7 +44,7 @@ impl Stamp {
         let mut key = KeyBytes::new();
         key.extend_from_slice(&self.hash.to_be_bytes());
         key.extend_from_slice(&self.generation.to_be_bytes());
-        key.extend_from_slice(&self.layout.to_be_bytes());
+        key.extend_from_slice(&(u32::from(self.layout) << 24 | self.run.min(LONGEST_RUN)).to_be_bytes());
         keys::element(SetName::Stamp.name(), key, None)
     }
 
@@ -46,11 +52,13 @@ impl Stamp {
     pub fn read(element: &Element) -> Option<Self> {
         let (hash, rest) = element.key.split_first_chunk::<8>()?;
         let (generation, rest) = rest.split_first_chunk::<4>()?;
-        let (layout, _) = rest.split_first_chunk::<4>()?;
+        let (last, _) = rest.split_first_chunk::<4>()?;
+        let [layout, ..] = *last;
         Some(Self {
             hash: u64::from_be_bytes(*hash),
             generation: u32::from_be_bytes(*generation),
-            layout: u32::from_be_bytes(*layout),
+            run: u32::from_be_bytes(*last) & LONGEST_RUN,
+            layout,
         })
     }
 }

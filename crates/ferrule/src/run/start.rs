@@ -187,8 +187,11 @@ fn proxy(
 fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {
     let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
     // Both know which commits were ours, whichever family they were for.
-    let v4 = Reconciler::new(NftClient::open(Family::Ip)?);
-    let v6 = Reconciler::new(NftClient::open(Family::Ip6)?).beside(&v4);
+    let mut v4 = Reconciler::new(NftClient::open(Family::Ip)?);
+    let mut v6 = Reconciler::new(NftClient::open(Family::Ip6)?).beside(&v4);
+    if v4.recall().and_then(|()| v6.recall()).is_err() {
+        info!(v = 2, "What a former run left is not known, everything will be read");
+    }
     if families.contains(&IpFamily::V4) {
         dataplanes.set(IpFamily::V4, Box::new(v4));
     }
