@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::netns::{Namespace, NetError};
 pub use certificates::{Authority, Validity};
 use leash::Leash;
-pub use programs::or_skip;
+pub use programs::{or_skip, program};
 pub use requests::Refused;
 
 /// Where the API server is, for everybody who [joined](ApiServer::join).
@@ -225,7 +225,7 @@ impl ApiServer {
         if running.is_some() {
             return Ok(());
         }
-        let program = programs::path("kube-apiserver");
+        let program = program("kube-apiserver");
         let log = self.folder.join("kube-apiserver.log");
         let arguments = self.arguments();
         let started = self.namespace.run(|| Leash::start(&program, &arguments, &log))?;
@@ -323,7 +323,7 @@ fn start_etcd(namespace: &Namespace, folder: &Path) -> Result<Leash, ApiServerEr
         // Nothing here must survive the machine.
         "--unsafe-no-fsync".into(),
     ];
-    let program = programs::path("etcd");
+    let program = program("etcd");
     let log = folder.join("etcd.log");
     let started = namespace.run(|| Leash::start_and_remove(&program, &arguments, &log, folder))?;
     let leash = started.map_err(|source| ApiServerError::Start { program: "etcd", source })?;

@@ -14,11 +14,11 @@ pub fn or_skip() -> bool {
     if !netns::or_skip() {
         return false;
     }
-    let Some(lacking) = ["etcd", "kube-apiserver"].into_iter().find(|name| !path(name).exists()) else {
+    let Some(lacking) = ["etcd", "kube-apiserver"].into_iter().find(|name| !program(name).exists()) else {
         return true;
     };
     let reason =
-        format!("{} is not there; scripts/cluster-build builds it, with Go", path(lacking).display());
+        format!("{} is not there; scripts/cluster-build builds it, with Go", program(lacking).display());
     assert!(env::var("CI").as_deref() != Ok("true"), "no API server under CI=true: {reason}");
     #[expect(clippy::print_stderr, reason = "a test that is passed over must say so")]
     {
@@ -28,7 +28,7 @@ pub fn or_skip() -> bool {
 }
 
 /// The path of a program, whether it is there or not.
-pub(super) fn path(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     let home = || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cache/ferrule");
     let cache = env::var_os("FERRULE_CACHE").map_or_else(home, PathBuf::from);
     cache.join("peer").join(version()).join(name)
