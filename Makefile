@@ -51,9 +51,9 @@ bless: setup ## Rewrite the derived sections of all stories; read the diff befor
 	@$(STORY) bless
 
 .PHONY: bench
-bench: setup ## Measure planning and nftables at several cluster sizes: time, allocations, memory
+bench: setup ## Measure planning, nftables and the program at several cluster sizes: time, allocations, memory
 	@echo 'Building the benchmarks (optimised, a minute or two the first time) …'
-	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends --bench '*'
+	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench '*'
 
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::interfaces;
+use ferrule_kernel::{interfaces, sys};
 use ferrule_model::{Change, Diagnostic, ObjectKind};
 use tracing::{info, warn};
 
@@ -48,6 +48,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(200);
 const ALL_KINDS: usize = 4;
 /// Once Services and endpoints are there, the rest is waited for this long.
 const WAIT_FOR_THE_REST: Duration = Duration::from_secs(5);
+/// A list of more changes than this leaves memory behind that is worth giving back.
+const MUCH: usize = 1000;
 /// After this many events there is a look at what is due.
 const MOST_AT_ONCE: usize = 1024;
 
@@ -98,6 +100,8 @@ pub struct Loop {
     pacing: Pacing,
     gate: Gate,
     finish_at: Option<Instant>,
+    /// Whether a large list was worked through since the last sync.
+    took_in_much: bool,
     log: LogHandle,
 }
 
@@ -131,7 +135,7 @@ impl Loop {
     /// A loop that has not begun.
     pub fn new(proxy: Proxy, sync: &SyncSettings, log: LogHandle) -> Self {
         let pacing = Pacing::new(pace(sync), Instant::now());
-        Self { proxy, pacing, gate: Gate::default(), finish_at: None, log }
+        Self { proxy, pacing, gate: Gate::default(), finish_at: None, took_in_much: false, log }
     }
 
     /// Runs until it is told to end, after taking in what was told before.
@@ -165,7 +169,10 @@ impl Loop {
 
     fn take(&mut self, event: Event) -> Option<Ended> {
         let is_wanted = match event {
-            Event::News(news) => self.proxy.take(news),
+            Event::News(news) => {
+                self.took_in_much |= news.changes.len() > MUCH;
+                self.proxy.take(news)
+            }
             Event::InSync(kind) => {
                 self.gate.pass(kind, Instant::now());
                 true
@@ -231,6 +238,9 @@ impl Loop {
         let synced = self.proxy.sync();
         let now = Instant::now();
         self.pacing.end(began, now, synced.is_well());
+        if std::mem::take(&mut self.took_in_much) {
+            sys::give_back_freed_memory();
+        }
         if self.proxy.is_lingering() {
             self.finish_at = Some(now + LINGER);
         }

@@ -38,3 +38,23 @@ pub fn enter_new_network_namespace() -> io::Result<()> {
     // else. CLONE_NEWNET only changes which network this thread's new sockets belong to.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.map_err(io::Error::from)
 }
+
+/// Keeps the allocator from holding a pool of memory for every thread: ours are few and allocate little, and what one of them frees
+/// another can use. To be called before threads are started; does nothing with another C library.
+pub fn share_memory_between_threads() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt only sets a limit of the allocator, under its own lock.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Gives memory that was freed back to the system. After a large list was worked through, much of it is free, and the allocator
+/// would keep it.
+pub fn give_back_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim only releases pages that the allocator itself knows to be free, under its own lock.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -1,7 +1,7 @@
 //! A folder of manifests as the source of what is served.
 
 use std::sync::mpsc::SyncSender as Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrule_watch::file::ManifestFolder;
 use tracing::{error, info};
@@ -33,7 +33,11 @@ pub fn watch(mut folder: ManifestFolder, events: Sender<Event>) -> std::io::Resu
 
 /// Reads the folder and logs what is wrong with its files; the rest is for the loop.
 pub fn read(folder: &mut ManifestFolder) -> News {
+    let began = Instant::now();
     let reading = folder.read();
+    if !reading.changes.is_empty() {
+        info!(v = 2, changes = reading.changes.len(), took = ?began.elapsed(), "Read manifests");
+    }
     for problem in &reading.problems {
         if problem.is_note() {
             info!(problem = %problem, "Manifest");

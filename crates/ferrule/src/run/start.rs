@@ -12,6 +12,7 @@ use ferrule_kernel::interfaces;
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::probe::Unusable;
+use ferrule_kernel::sys;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_watch::file::OpenError;
 use tokio::runtime::Handle;
@@ -107,6 +108,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     if settings.mode != ProxyMode::Nftables {
         return Err(StartError::ModeNotBuilt(settings.mode));
     }
+    sys::share_memory_between_threads();
     let (events, inbox) = mpsc::sync_channel(INBOX);
     signals::listen(events.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;

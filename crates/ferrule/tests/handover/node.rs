@@ -11,7 +11,7 @@ use ferrule_testkit::api_server::{ApiServer, User, program};
 use ferrule_testkit::netns::{NetSpec, NetWorld};
 use serde_json::{Value, json};
 
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 const NODE: &str = "192.0.2.10";
 const PODS: [&str; 3] = ["10.244.1.5", "10.244.1.6", "10.244.1.7"];
 const ASKING_POD: &str = "10.244.1.100";
