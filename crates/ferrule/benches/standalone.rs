@@ -88,7 +88,17 @@ fn run(node: &Namespace, folder: &Path) -> Result<Run, String> {
     let reading = log.split_once("Read manifests").and_then(|(_, rest)| rest.split_once("took=\""));
     let reading = reading.and_then(|(_, rest)| rest.split('"').next()).unwrap_or("?").to_owned();
     let adopted = !log.contains("Rules written");
+    // Memory is given back after the first sync; the next one shows that this is done.
+    let said = program.said();
+    let later = Path::new(&folder).join(format!("later-{}.json", program.id()));
+    fs::write(&later, service(90_000)).map_err(|error| error.to_string())?;
+    let next = program.wait_for("Synced", said, PATIENCE);
     let (resident, peak) = memory(program.id());
+    let said = program.said();
+    fs::remove_file(&later).map_err(|error| error.to_string())?;
+    if next.is_none() || program.wait_for("Synced", said, PATIENCE).is_none() {
+        return Err("no sync after a change".to_owned());
+    }
     program.terminate().map_err(|error| error.to_string())?;
     Ok(Run { whole, reading, resident, peak, adopted })
 }

@@ -12,7 +12,7 @@ use tracing::{error, info};
 use super::start::StartError;
 use super::{Event, News, manifests};
 use crate::cli::version::KUBERNETES;
-use crate::resolve::{NodeFacts, NodeStart, NodeWait};
+use crate::resolve::{NodeFacts, NodeStart, NodeStartError, NodeWait};
 use crate::settings::{ApiAccess, RequestRate, Settings};
 
 /// How often the wait for the Node is looked at without news.
@@ -102,9 +102,25 @@ fn configuration(settings: &Settings, program: &str) -> ServerConfig {
     ServerConfig { access, rate, user_agent: user_agent(program, &KUBERNETES.tag()) }
 }
 
+impl Running {
+    /// How the wait for the Node stands. A folder is not waited for: it has one or not, and one that comes later is taken over.
+    fn look(
+        &self,
+        wait: &mut NodeWait,
+        waited: Duration,
+        node: Option<&Node>,
+    ) -> Result<NodeStart, NodeStartError> {
+        match self {
+            Self::Manifests => Ok(NodeStart::Ready(node.map(NodeFacts::of).unwrap_or_default())),
+            Self::Server(_) => wait.look(waited, node),
+        }
+    }
+}
+
 /// Waits for this node's object, as long as kube-proxy does; gives what it says, and the events that came meanwhile. `None` if
 /// the program is to end.
 pub fn await_node(
+    running: &Running,
     settings: &Settings,
     name: &NodeName,
     inbox: &Receiver<Event>,
@@ -126,7 +142,7 @@ pub fn await_node(
             Err(RecvTimeoutError::Timeout) => {}
         }
         let Some(listed_at) = listed_at else { continue };
-        if let NodeStart::Ready(facts) = wait.look(listed_at.elapsed(), node.as_ref())? {
+        if let NodeStart::Ready(facts) = running.look(&mut wait, listed_at.elapsed(), node.as_ref())? {
             log_node(name, node.is_some(), &facts);
             return Ok(Some((facts, told)));
         }

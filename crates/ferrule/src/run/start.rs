@@ -113,7 +113,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     signals::listen(events.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;
     let running = source.open(settings, &name, &events)?;
-    let Some((node, told)) = source::await_node(settings, &name, &inbox)? else {
+    let Some((node, told)) = source::await_node(&running, settings, &name, &inbox)? else {
         return Ok(Ended::Signal("before it began"));
     };
     let families = machine::usable_families(settings, &node)?;

@@ -44,6 +44,24 @@ fn a_broken_file_keeps_what_it_said_and_names_the_line() {
     stand.ask_until(ASKING_POD, VIP, 80, |seen| is_answered_by(seen, &PODS[2..]));
 }
 
+/// A folder that says nothing of the node is not waited for, as an API server would be.
+#[test]
+fn a_folder_without_a_node_is_served_at_once() {
+    if !or_skip() {
+        return;
+    }
+    let stand = Stand::new();
+    stand.remove("node.yaml");
+    stand.write("web.yaml", &format!("{}---\n{}", service(""), slice(&PODS)));
+    let program = stand.serve();
+    assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS));
+    let log = program.log().join("\n");
+    assert!(
+        log.contains("There is no such Node") && log.contains("NodePorts are served on every address"),
+        "{log}"
+    );
+}
+
 #[test]
 fn a_node_port_is_served_on_an_address_that_comes_later() {
     if !or_skip() {
