@@ -3,6 +3,8 @@
 //! Sees plans, never Services. Writing the objects is `ferrule-kernel`'s work, deciding what to write the reconciler's.
 
 mod dataplane;
+pub mod iptables;
+pub mod ipvs;
 pub mod nftables;
 
 pub use dataplane::Dataplane;

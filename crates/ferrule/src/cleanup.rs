@@ -1,9 +1,16 @@
-//! `--cleanup`: everything that any mode of ours or of kube-proxy left in the kernel goes, and nothing of anybody else.
+//! What any mode of ours or of kube-proxy left in the kernel goes, and nothing of anybody else.
+//!
+//! All of it for `--cleanup`; at a start, what the other modes left, once our own rules are complete.
 
+use ferrule_backends::iptables::LeftoverError;
 use ferrule_backends::nftables::{Reconciler, SyncError};
+use ferrule_backends::{iptables, ipvs};
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
-use tracing::info;
+use tracing::{info, warn};
+
+use crate::causes::with_causes;
+use crate::settings::ProxyMode;
 
 /// Something could not be removed.
 #[derive(Debug, thiserror::Error)]
@@ -26,15 +33,54 @@ pub enum CleanupError {
         #[source]
         source: SyncError,
     },
+    /// Chains stay.
+    #[error(transparent)]
+    Iptables(#[from] LeftoverError),
+    /// Something of ipvs mode stays.
+    #[error("removing what ipvs mode left")]
+    Ipvs(#[source] NetlinkError),
 }
 
-/// Removes what every mode left.
+/// Removes what every mode left. Goes on after a failure, and tells the first.
 pub fn everything() -> Result<(), CleanupError> {
+    let nftables = nftables_tables();
+    let iptables = iptables::remove_leftovers().map_err(CleanupError::from);
+    // Sets can go when no rule uses them any more.
+    let ipvs = ipvs::remove_leftovers().map_err(CleanupError::Ipvs);
+    nftables?;
+    iptables?;
+    ipvs?;
+    info!("Cleaned up");
+    Ok(())
+}
+
+/// Removes what the other modes left, as kube-proxy does at a start in this mode. What stays is told, and no more.
+pub fn other_modes(mode: ProxyMode) {
+    let removed = match mode {
+        ProxyMode::Nftables => iptables_and_ipvs(),
+        ProxyMode::Iptables | ProxyMode::Ipvs => nftables_tables(),
+        ProxyMode::Userspace => Ok(()),
+    };
+    if let Err(error) = removed {
+        warn!(err = with_causes(&error), "Rules of another mode could not be removed and stay in effect");
+    }
+}
+
+fn iptables_and_ipvs() -> Result<(), CleanupError> {
+    let chains = iptables::remove_leftovers();
+    let things = ipvs::remove_leftovers();
+    let (chains, things) = (chains?, things.map_err(CleanupError::Ipvs)?);
+    if chains + things > 0 {
+        info!(chains, things, "Removed what iptables or ipvs mode left");
+    }
+    Ok(())
+}
+
+fn nftables_tables() -> Result<(), CleanupError> {
     for family in [Family::Ip, Family::Ip6] {
         let client = NftClient::open(family).map_err(|source| CleanupError::Open { family, source })?;
         let removed = Reconciler::new(client).remove_everything();
         removed.map_err(|source| CleanupError::Remove { family, source })?;
     }
-    info!("Cleaned up");
     Ok(())
 }

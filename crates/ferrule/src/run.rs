@@ -102,6 +102,8 @@ pub struct Loop {
     finish_at: Option<Instant>,
     /// Whether a large list was worked through since the last sync.
     took_in_much: bool,
+    /// What is to be done once our rules are complete, for the first time.
+    after_first_sync: Option<Box<dyn FnOnce() + Send>>,
     log: LogHandle,
 }
 
@@ -135,7 +137,22 @@ impl Loop {
     /// A loop that has not begun.
     pub fn new(proxy: Proxy, sync: &SyncSettings, log: LogHandle) -> Self {
         let pacing = Pacing::new(pace(sync), Instant::now());
-        Self { proxy, pacing, gate: Gate::default(), finish_at: None, took_in_much: false, log }
+        Self {
+            proxy,
+            pacing,
+            gate: Gate::default(),
+            finish_at: None,
+            took_in_much: false,
+            after_first_sync: None,
+            log,
+        }
+    }
+
+    /// Has something done once all rules are in the kernel for the first time.
+    #[must_use]
+    pub fn after_first_sync(mut self, work: impl FnOnce() + Send + 'static) -> Self {
+        self.after_first_sync = Some(Box::new(work));
+        self
     }
 
     /// Runs until it is told to end, after taking in what was told before.
@@ -240,6 +257,11 @@ impl Loop {
         self.pacing.end(began, now, synced.is_well());
         if std::mem::take(&mut self.took_in_much) {
             sys::give_back_freed_memory();
+        }
+        if synced.is_well()
+            && let Some(work) = self.after_first_sync.take()
+        {
+            work();
         }
         if self.proxy.is_lingering() {
             self.finish_at = Some(now + LINGER);

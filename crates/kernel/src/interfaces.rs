@@ -11,6 +11,7 @@ use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Request, Socket}
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
 const NEW_LINK: u16 = 16;
+const DELETE_LINK: u16 = 17;
 const NEW_ADDRESS: u16 = 20;
 const IPV4_ADDRESSES: u32 = 5;
 const IPV6_ADDRESSES: u32 = 9;
@@ -47,6 +48,14 @@ pub fn names() -> Result<BTreeMap<u32, String>, NetlinkError> {
     let mut socket = Socket::open(Protocol::Route, &[])?;
     let request = Request { operation: "listing interfaces", kind: GET_LINK, body: &[0; LINK_FIXED] };
     Ok(socket.dump_whole(request, link)?.into_iter().collect())
+}
+
+/// Removes an interface, with the addresses on it.
+pub fn delete(interface: u32) -> Result<(), NetlinkError> {
+    let mut body = [0; LINK_FIXED];
+    body[4..8].copy_from_slice(&interface.to_ne_bytes());
+    let request = Request { operation: "removing an interface", kind: DELETE_LINK, body: &body };
+    Socket::open(Protocol::Route, &[])?.request(request)
 }
 
 /// Listens to changes of addresses.

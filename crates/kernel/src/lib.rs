@@ -1,7 +1,7 @@
 //! The only code that talks to Linux: nf_tables, conntrack and addresses over netlink.
 //!
 //! Knows neither Kubernetes nor plans. Objects are typed and comparable ([`nft`]); encoding and decoding them is pure.
-//! No other program is ever run, and no C library is linked.
+//! No other program is run but those of iptables and ipset, where there is no other way; no C library is linked.
 //!
 //! Tried on 6.18. What older kernels do otherwise:
 //!
@@ -12,6 +12,9 @@
 
 pub mod conntrack;
 pub mod interfaces;
+pub mod ipset;
+pub mod iptables;
+pub mod ipvs;
 pub mod kernel;
 pub mod netlink;
 pub mod nft;

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 pub mod counting;
+pub mod iptables;
 pub mod lab;
 pub mod stream;
 

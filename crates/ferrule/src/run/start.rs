@@ -25,6 +25,7 @@ use super::proxy::Proxy;
 use super::source::{self, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
+use crate::cleanup;
 use crate::config::live::LiveConfig;
 use crate::health::ProxyHealth;
 use crate::http::hosting::{self, BindError};
@@ -128,7 +129,14 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     if let Some(live) = configuration {
         watch_configuration(live, events.clone()).map_err(StartError::Threads)?;
     }
-    let ended = Loop::new(proxy, &settings.sync, log).run(told, &inbox);
+    let mode = settings.mode;
+    let clean_up = move || {
+        // On a thread of its own: programs that wait for a lock must not keep the loop waiting.
+        let _ =
+            std::thread::Builder::new().name("cleanup".to_owned()).spawn(move || cleanup::other_modes(mode));
+    };
+    // New rules are complete before old ones go, so that no connection meets a node without rules.
+    let ended = Loop::new(proxy, &settings.sync, log).after_first_sync(clean_up).run(told, &inbox);
     // In this order: a source that waits for room in the inbox must see that nobody reads it any more.
     drop(inbox);
     drop(running);

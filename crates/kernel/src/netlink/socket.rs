@@ -29,6 +29,8 @@ pub enum Protocol {
     Route,
     /// nf_tables and conntrack.
     Netfilter,
+    /// Everything that has no protocol of its own.
+    Generic,
 }
 
 /// A question.
@@ -77,6 +79,7 @@ impl Socket {
         let name = match protocol {
             Protocol::Route => "route",
             Protocol::Netfilter => "netfilter",
+            Protocol::Generic => "generic",
         };
         Self::try_open(protocol, groups).map_err(|source| NetlinkError::Open { protocol: name, source })
     }
@@ -85,6 +88,7 @@ impl Socket {
         let number = match protocol {
             Protocol::Route => None,
             Protocol::Netfilter => Some(netlink::NETFILTER),
+            Protocol::Generic => Some(netlink::GENERIC),
         };
         let fd = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, number)?;
         let mask = groups.iter().fold(0, |mask, group| mask | 1_u32.wrapping_shl(group.wrapping_sub(1)));

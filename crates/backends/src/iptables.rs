@@ -1,0 +1,5 @@
+//! iptables mode: a Service is a few chains.
+
+mod leftovers;
+
+pub use leftovers::{LeftoverError, remove_leftovers};

@@ -1,0 +1,176 @@
+//! Takes away what iptables mode and ipvs mode left in iptables, ours or kube-proxy's, and nothing of anybody else.
+//!
+//! `KUBE-FIREWALL` with its jumps stays, and so do the kubelet's chains: the kubelet uses them too.
+//! Both variants of iptables are looked through, since an earlier kube-proxy may have used the other one.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use ferrule_kernel::iptables::{IptablesError, Programs, RuleWords, Saved, SavedTable, Variant};
+use ferrule_kernel::nft::Family;
+
+/// Chains of fixed names, by table. Those of ipvs mode are among them.
+const CHAINS: &[(&str, &[&str])] = &[
+    (
+        "filter",
+        &[
+            "KUBE-SERVICES",
+            "KUBE-EXTERNAL-SERVICES",
+            "KUBE-FORWARD",
+            "KUBE-NODEPORTS",
+            "KUBE-PROXY-FIREWALL",
+            "KUBE-PROXY-CANARY",
+            "KUBE-NODE-PORT",
+            "KUBE-SOURCE-RANGES-FIREWALL",
+            "KUBE-IPVS-FILTER",
+            "KUBE-IPVS-OUT-FILTER",
+        ],
+    ),
+    (
+        "nat",
+        &[
+            "KUBE-SERVICES",
+            "KUBE-NODEPORTS",
+            "KUBE-POSTROUTING",
+            "KUBE-MARK-MASQ",
+            "KUBE-PROXY-CANARY",
+            "KUBE-NODE-PORT",
+            "KUBE-LOAD-BALANCER",
+        ],
+    ),
+    ("mangle", &["KUBE-PROXY-CANARY"]),
+];
+
+/// How the names of a Service port's chains begin; all are in table nat.
+pub(super) const OF_SERVICES: [&str; 5] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-FW-", "KUBE-EXT-"];
+
+/// Something stayed.
+#[derive(Debug, thiserror::Error)]
+#[error("removing the iptables rules of an earlier run")]
+pub struct LeftoverError {
+    /// Why, for the first program that failed.
+    #[from]
+    source: IptablesError,
+}
+
+/// Removes what is left of iptables and ipvs mode in both families and both variants; says how many chains that were.
+///
+/// A variant whose programs are missing, or that this kernel does not have, has nothing left. Goes on after a failure.
+pub fn remove_leftovers() -> Result<usize, LeftoverError> {
+    let (mut removed, mut failed) = (0, None);
+    for family in [Family::Ip, Family::Ip6] {
+        for variant in [Variant::Nft, Variant::Legacy, Variant::Default] {
+            match remove(&mut Programs::of(family, variant)) {
+                Ok(chains) => removed += chains,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+    }
+    failed.map_or(Ok(removed), |error| Err(error.into()))
+}
+
+fn remove(programs: &mut Programs) -> Result<usize, IptablesError> {
+    // One that cannot be read here was not written here.
+    let Ok(saved) = programs.save() else { return Ok(0) };
+    let removal = Removal::of(&saved);
+    if removal.chains > 0 {
+        programs.restore(&removal.text)?;
+    }
+    Ok(removal.chains)
+}
+
+/// What makes the leftovers go.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Removal {
+    /// For `iptables-restore --noflush`.
+    pub text: String,
+    /// How many chains it is about.
+    pub chains: usize,
+}
+
+impl Removal {
+    pub(super) fn of(saved: &Saved) -> Self {
+        let mut removal = Self::default();
+        for table in &saved.tables {
+            removal.take(table);
+        }
+        removal
+    }
+
+    fn take(&mut self, table: &SavedTable) {
+        let ours: BTreeSet<&str> = table
+            .chains
+            .iter()
+            .map(|chain| chain.name.as_str())
+            .filter(|chain| is_ours(&table.name, chain))
+            .collect();
+        if ours.is_empty() {
+            return;
+        }
+        self.chains += ours.len();
+        let built_in =
+            |name: &str| table.chains.iter().any(|chain| chain.name == name && chain.policy.is_some());
+        // Another program's chain that jumps into one of ours would make its removal fail, and with it everything.
+        let (mut jumps, mut held) = (Vec::new(), BTreeSet::new());
+        for rule in table.rules.iter().filter(|rule| !ours.contains(rule.chain.as_str())) {
+            let words = RuleWords::of(&rule.text);
+            match words.target().and_then(|target| ours.get(target)) {
+                Some(_) if built_in(&rule.chain) => jumps.push(rule),
+                Some(target) => drop(held.insert(*target)),
+                None => {}
+            }
+        }
+        let text = &mut self.text;
+        let _ = writeln!(text, "*{}", table.name);
+        for chain in &ours {
+            let _ = writeln!(text, ":{chain} - [0:0]");
+        }
+        for rule in jumps {
+            let _ = writeln!(text, "-D {} {}", rule.chain, rule.text);
+        }
+        for chain in ours.iter().filter(|chain| !held.contains(*chain)) {
+            let _ = writeln!(text, "-X {chain}");
+        }
+        text.push_str("COMMIT\n");
+    }
+}
+
+fn is_ours(table: &str, chain: &str) -> bool {
+    let fixed = CHAINS.iter().find(|(of, _)| *of == table).map_or(&[][..], |(_, chains)| chains);
+    fixed.contains(&chain)
+        || table == "nat" && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn removal(text: &str) -> Removal {
+        Removal::of(&Saved::parse(text))
+    }
+
+    #[test]
+    fn nothing_of_others_is_touched() {
+        let text = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-FIREWALL - [0:0]\n:DOCKER - [0:0]\n-A INPUT -j KUBE-FIREWALL\n\
+            -A INPUT -j DOCKER\nCOMMIT\n*mangle\n:KUBE-IPTABLES-HINT - [0:0]\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n\
+            *raw\n:KUBE-SERVICES - [0:0]\nCOMMIT\n";
+        assert_eq!(removal(text), Removal::default());
+    }
+
+    #[test]
+    fn chains_and_the_jumps_to_them_go() {
+        let text = "*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n\
+            -A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n-A PREROUTING -j OTHER\n\
+            -A KUBE-SERVICES -j KUBE-SVC-X\nCOMMIT\n";
+        let expected = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n\
+            -D PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+            -X KUBE-SERVICES\n-X KUBE-SVC-X\nCOMMIT\n";
+        assert_eq!(removal(text), Removal { text: expected.to_owned(), chains: 2 });
+    }
+
+    #[test]
+    fn a_chain_another_program_jumps_to_is_emptied_and_stays() {
+        let text = "*nat\n:CNI - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A CNI -j KUBE-MARK-MASQ\nCOMMIT\n";
+        assert_eq!(removal(text).text, "*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n");
+    }
+}

@@ -1,0 +1,173 @@
+//! What iptables mode and ipvs mode left goes, in both variants and families, and nothing of anybody else.
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
+mod support;
+
+use ferrule_backends::iptables::remove_leftovers;
+use ferrule_kernel::iptables::{Programs, Saved};
+use support::iptables::{every_program, saved, with_iptables};
+
+/// What is not ours: a firewall, the kubelet's chains, a chain that jumps into one of ours.
+const OTHERS: &str = "*filter
+:KUBE-FIREWALL - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+:OTHER - [0:0]
+-A INPUT -j KUBE-FIREWALL
+-A OUTPUT -j KUBE-FIREWALL
+-A INPUT -p tcp -m tcp --dport 22 -m comment --comment \"-j KUBE-SERVICES\" -j OTHER
+-A OTHER -j ACCEPT
+COMMIT
+*nat
+:KUBE-KUBELET-CANARY - [0:0]
+:CNI - [0:0]
+-A POSTROUTING -j CNI
+-A CNI -j RETURN
+COMMIT
+*mangle
+:KUBE-IPTABLES-HINT - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+COMMIT
+";
+
+/// What kube-proxy leaves, with the jumps of iptables mode and some of ipvs mode.
+const KUBE_PROXY: &str = "*filter
+:KUBE-SERVICES - [0:0]
+:KUBE-EXTERNAL-SERVICES - [0:0]
+:KUBE-FORWARD - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-PROXY-FIREWALL - [0:0]
+:KUBE-PROXY-CANARY - [0:0]
+:KUBE-IPVS-FILTER - [0:0]
+-I INPUT -m conntrack --ctstate NEW -m comment --comment \"kubernetes externally-visible service portals\" -j KUBE-EXTERNAL-SERVICES
+-I FORWARD -m conntrack --ctstate NEW -m comment --comment \"kubernetes externally-visible service portals\" -j KUBE-EXTERNAL-SERVICES
+-I INPUT -m comment --comment \"kubernetes health check service ports\" -j KUBE-NODEPORTS
+-I FORWARD -m conntrack --ctstate NEW -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES
+-I OUTPUT -m conntrack --ctstate NEW -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES
+-I FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD
+-I INPUT -m conntrack --ctstate NEW -m comment --comment \"kubernetes load balancer firewall\" -j KUBE-PROXY-FIREWALL
+-I OUTPUT -m conntrack --ctstate NEW -m comment --comment \"kubernetes load balancer firewall\" -j KUBE-PROXY-FIREWALL
+-I FORWARD -m conntrack --ctstate NEW -m comment --comment \"kubernetes load balancer firewall\" -j KUBE-PROXY-FIREWALL
+-I INPUT -m comment --comment \"kubernetes ipvs access filter\" -j KUBE-IPVS-FILTER
+-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
+COMMIT
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-PROXY-CANARY - [0:0]
+:KUBE-SVC-67NZLRHBNDSAWJRO - [0:0]
+:KUBE-SVL-67NZLRHBNDSAWJRO - [0:0]
+:KUBE-EXT-67NZLRHBNDSAWJRO - [0:0]
+:KUBE-FW-67NZLRHBNDSAWJRO - [0:0]
+:KUBE-SEP-34ZZ2QFGO32YYXXO - [0:0]
+-I OUTPUT -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES
+-I PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES
+-I POSTROUTING -m comment --comment \"kubernetes postrouting rules\" -j KUBE-POSTROUTING
+-A KUBE-SERVICES -j KUBE-SVC-67NZLRHBNDSAWJRO
+-A KUBE-SVC-67NZLRHBNDSAWJRO -m recent --name KUBE-SEP-34ZZ2QFGO32YYXXO --rcheck --seconds 10800 --reap -j KUBE-SEP-34ZZ2QFGO32YYXXO
+-A KUBE-SVC-67NZLRHBNDSAWJRO -m statistic --mode random --probability 0.5 -j KUBE-SEP-34ZZ2QFGO32YYXXO
+-A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
+-A KUBE-POSTROUTING -j MASQUERADE --random-fully
+COMMIT
+*mangle
+:KUBE-PROXY-CANARY - [0:0]
+COMMIT
+";
+
+/// The chains and rules there are.
+fn state() -> Vec<Saved> {
+    every_program().into_iter().map(saved).collect()
+}
+
+fn write_everywhere(text: &str) {
+    for mut programs in every_program() {
+        programs.restore(text).expect("iptables-restore");
+    }
+}
+
+/// Row: iptables J16
+#[test]
+fn only_what_others_wrote_is_left() {
+    with_iptables(|| {
+        write_everywhere(OTHERS);
+        let before = state();
+        write_everywhere(KUBE_PROXY);
+        assert_eq!(remove_leftovers().expect("a removal"), 4 * 18);
+        assert_eq!(state(), before);
+        assert_eq!(remove_leftovers().expect("a removal"), 0);
+        assert_eq!(state(), before);
+    });
+}
+
+#[test]
+fn a_host_without_rules_stays_without_tables() {
+    with_iptables(|| {
+        let before = state();
+        assert!(before.iter().all(|saved| saved.tables.is_empty()), "{before:?}");
+        assert_eq!(remove_leftovers().expect("a removal"), 0);
+        assert_eq!(state(), before);
+    });
+}
+
+#[test]
+fn a_chain_another_program_uses_is_emptied_and_the_rest_goes() {
+    with_iptables(|| {
+        write_everywhere(KUBE_PROXY);
+        write_everywhere("*nat\n:CNI - [0:0]\n-A CNI -j KUBE-MARK-MASQ\nCOMMIT\n");
+        remove_leftovers().expect("a removal");
+        for saved in state() {
+            let nat = saved.table("nat").expect("nat");
+            let own: Vec<_> =
+                nat.chains.iter().filter(|chain| chain.policy.is_none()).map(|chain| &*chain.name).collect();
+            assert_eq!((own, nat.rules.len()), (vec!["CNI", "KUBE-MARK-MASQ"], 1));
+        }
+    });
+}
+
+#[test]
+fn the_variant_with_rules_is_the_one_to_use() {
+    with_iptables(|| {
+        use ferrule_kernel::iptables::Variant;
+        use ferrule_kernel::nft::Family;
+        assert_eq!(Programs::choose(Family::Ip).variant(), Variant::Default);
+        let hint = "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
+        for (number, variant) in [Variant::Legacy, Variant::Nft].into_iter().enumerate() {
+            let rules = "-A INPUT -j ACCEPT\n".repeat(number + 1);
+            Programs::of(Family::Ip, variant).restore(&format!("*filter\n{rules}COMMIT\n")).expect("rules");
+            assert_eq!(Programs::choose(Family::Ip).variant(), variant);
+        }
+        Programs::of(Family::Ip, Variant::Legacy).restore(hint).expect("a hint");
+        assert_eq!(Programs::choose(Family::Ip).variant(), Variant::Legacy);
+    });
+}
+
+/// This kernel may have no dummy interfaces; any interface of that name will do.
+#[test]
+fn the_interface_and_the_sets_of_ipvs_mode_go_and_others_stay() {
+    with_iptables(|| {
+        use support::iptables::run;
+        run("ip", &["link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "other0"]);
+        run("ip", &["addr", "add", "10.96.0.1/32", "dev", "kube-ipvs0"]);
+        run("ip", &["link", "add", "name", "kube-ipvs1", "type", "bridge"]);
+        let has_sets = std::process::Command::new("ipset")
+            .args(["create", "KUBE-CLUSTER-IP", "hash:ip,port"])
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if has_sets {
+            run(
+                "ipset",
+                &["create", "KUBE-6-LOAD-BALANCER-SOURCE-CID", "hash:ip,port,net", "family", "inet6"],
+            );
+            run("ipset", &["create", "KUBE-OTHERS", "hash:ip"]);
+        }
+        let expected = if has_sets { 3 } else { 1 };
+        assert_eq!(ferrule_backends::ipvs::remove_leftovers().expect("a removal"), expected);
+        let links = run("ip", &["-o", "link"]);
+        assert!(!links.contains("kube-ipvs0") && links.contains("kube-ipvs1"), "{links}");
+        if has_sets {
+            assert_eq!(run("ipset", &["list", "-n"]).trim(), "KUBE-OTHERS");
+        }
+        assert_eq!(ferrule_backends::ipvs::remove_leftovers().expect("a removal"), 0);
+    });
+}

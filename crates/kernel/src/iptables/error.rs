@@ -1,0 +1,138 @@
+//! What can go wrong with the iptables programs.
+
+use std::io;
+
+use super::LOCK_PATIENCE_SECONDS;
+
+/// A program that did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum IptablesError {
+    /// There is no such program.
+    #[error(
+        "{operation}: the program {program} is missing; install the package iptables, version 1.8 or newer"
+    )]
+    Missing {
+        /// The program.
+        program: String,
+        /// What we were doing.
+        operation: &'static str,
+    },
+    /// It could not be run.
+    #[error("{operation}: running {program}")]
+    Run {
+        /// The program.
+        program: String,
+        /// What we were doing.
+        operation: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else was at it all the time.
+    #[error(
+        "{operation}: another program held the xtables lock for more than {LOCK_PATIENCE_SECONDS} seconds ({program}); \
+         is another iptables stuck?"
+    )]
+    Locked {
+        /// The program.
+        program: String,
+        /// What we were doing.
+        operation: &'static str,
+    },
+    /// We may not.
+    #[error(
+        "{operation}: {program} is not permitted; run as root or with the capability CAP_NET_ADMIN: {message}"
+    )]
+    NotPermitted {
+        /// The program.
+        program: String,
+        /// What we were doing.
+        operation: &'static str,
+        /// What it said.
+        message: String,
+    },
+    /// The program failed.
+    #[error("{operation}: {program} failed ({status}): {message}{}", at.as_ref().map(|at| format!("; at {at:?}")).unwrap_or_default())]
+    Failed {
+        /// The program.
+        program: String,
+        /// What we were doing.
+        operation: &'static str,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        message: String,
+        /// The line of the input it stumbled over, if it named one.
+        at: Option<String>,
+    },
+    /// A failure on purpose, in a test.
+    #[error("a failure on purpose")]
+    OnPurpose,
+}
+
+impl IptablesError {
+    /// Whether there is no such program on this machine.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing { .. })
+    }
+
+    /// What a program's end means.
+    pub(super) fn of_end(program: &str, operation: &'static str, end: &End<'_>) -> Self {
+        let (program, message) = (program.to_owned(), in_one_line(end.complaint));
+        if message.contains("xtables lock") {
+            return Self::Locked { program, operation };
+        }
+        if message.contains("Permission denied") || message.contains("Operation not permitted") {
+            return Self::NotPermitted { program, operation, message };
+        }
+        let at = failed_line(&message).and_then(|number| end.input.lines().nth(number.checked_sub(1)?));
+        Self::Failed { program, operation, status: end.status.clone(), at: at.map(str::to_owned), message }
+    }
+}
+
+/// How a program ended.
+pub(super) struct End<'a> {
+    pub status: String,
+    pub complaint: &'a str,
+    pub input: &'a str,
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The number in `line 20 failed` or `line 19: RULE_INSERT failed`.
+fn failed_line(message: &str) -> Option<usize> {
+    message.split("line ").skip(1).find_map(|rest| {
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(complaint: &str) -> IptablesError {
+        let end = End { status: "exit status: 1".to_owned(), complaint, input: "*nat\n-A x\nCOMMIT\n" };
+        IptablesError::of_end("iptables-restore", "writing", &end)
+    }
+
+    #[test]
+    fn a_failure_names_the_line_it_is_about() {
+        let text = of("iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed").to_string();
+        assert!(text.ends_with("line 2: RULE_APPEND failed; at \"-A x\""), "{text}");
+        assert!(of("iptables-restore: line 2 failed").to_string().ends_with("; at \"-A x\""));
+        assert!(of("iptables-restore: line 99 failed").to_string().ends_with("line 99 failed"));
+    }
+
+    #[test]
+    fn a_held_lock_and_a_lack_of_rights_are_told_apart() {
+        let held = of("Another app is currently holding the xtables lock; still 3s 0us time ahead");
+        assert!(matches!(held, IptablesError::Locked { .. }));
+        assert!(matches!(
+            of("Fatal: Permission denied (you must be root)"),
+            IptablesError::NotPermitted { .. }
+        ));
+    }
+}

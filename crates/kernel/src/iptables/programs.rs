@@ -1,0 +1,150 @@
+//! Runs `iptables-save` and `iptables-restore`, and finds out which of their two variants to use.
+
+use std::io::{self, Write as _};
+use std::process::{Child, Command, Output, Stdio};
+
+use super::error::End;
+use super::{IptablesError, Saved};
+use crate::nft::Family;
+
+/// How long a program waits for the lock that all users of iptables share.
+pub const LOCK_PATIENCE_SECONDS: u8 = 5;
+
+/// Chains by which the kubelet tells which variant this node uses.
+const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
+
+/// Which iptables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variant {
+    /// The one that `iptables` is.
+    Default,
+    /// The one that writes into nf_tables.
+    Nft,
+    /// The one that writes into x_tables.
+    Legacy,
+}
+
+impl Variant {
+    /// The two there are, whatever `iptables` is.
+    pub const BOTH: [Self; 2] = [Self::Nft, Self::Legacy];
+
+    fn infix(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::Nft => "-nft",
+            Self::Legacy => "-legacy",
+        }
+    }
+}
+
+/// The programs of one family and variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Programs {
+    family: Family,
+    variant: Variant,
+}
+
+impl Programs {
+    /// Those of a variant; whether they are there shows when they are used.
+    pub fn of(family: Family, variant: Variant) -> Self {
+        Self { family, variant }
+    }
+
+    /// The variant this node uses: the one with a hint of the kubelet's, or else with more rules, or else what `iptables` is.
+    pub fn choose(family: Family) -> Self {
+        let mut found = Vec::new();
+        for variant in Variant::BOTH {
+            let mut programs = Self::of(family, variant);
+            if let Ok(saved) = programs.save() {
+                let mangle = saved.table("mangle");
+                let hinted = mangle.is_some_and(|table| HINTS.iter().any(|hint| table.has_chain(hint)));
+                found.push((hinted, saved.rules(), programs));
+            }
+        }
+        let best = found.into_iter().filter(|(hinted, rules, _)| *hinted || *rules > 0);
+        let best = best.reduce(|best, next| if (next.0, next.1) > (best.0, best.1) { next } else { best });
+        best.map_or(Self::of(family, Variant::Default), |(_, _, programs)| programs)
+    }
+
+    /// The family.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// The variant.
+    pub fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    /// The name of one of the programs: `ip6tables-legacy-save`.
+    pub fn name(&self, suffix: &str) -> String {
+        let family = match self.family {
+            Family::Ip => "iptables",
+            Family::Ip6 => "ip6tables",
+        };
+        format!("{family}{}{suffix}", self.variant.infix())
+    }
+
+    /// All rules of all tables.
+    pub fn save(&mut self) -> Result<Saved, IptablesError> {
+        let program = self.name("-save");
+        let output = run(&program, "reading iptables rules", (&[], ""))?;
+        Ok(Saved::parse(&output))
+    }
+
+    /// Whether rules can be read and changed in this family.
+    pub fn probe(&mut self) -> Result<(), IptablesError> {
+        let seconds = LOCK_PATIENCE_SECONDS.to_string();
+        let arguments = ["-w", &seconds, "-S", "POSTROUTING", "-t", "nat"];
+        run(&self.name(""), "trying out iptables", (&arguments, "")).map(drop)
+    }
+
+    /// Makes the changes of a text happen, each table's or nothing; chains it does not name stay as they are.
+    pub fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+        let program = self.name("-restore");
+        let seconds = LOCK_PATIENCE_SECONDS.to_string();
+        let arguments = ["-w", &seconds, "--noflush", "--counters"];
+        run(&program, "writing iptables rules", (&arguments, text)).map(drop)
+    }
+}
+
+/// Runs a program to its end, with this input; what it printed.
+fn run(
+    program: &str,
+    operation: &'static str,
+    (arguments, input): (&[&str], &str),
+) -> Result<String, IptablesError> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let ended = command.spawn().and_then(|child| feed(child, input));
+    let output = ended.map_err(|source| {
+        let program = program.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => IptablesError::Missing { program, operation },
+            _ => IptablesError::Run { program, operation, source },
+        }
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let end = End { status: output.status.to_string(), complaint: &complaint, input };
+    Err(IptablesError::of_end(program, operation, &end))
+}
+
+/// Hands a program its input while its output is read, so that neither waits for the other.
+fn feed(mut child: Child, input: &str) -> io::Result<Output> {
+    let stdin = child.stdin.take();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A program that ends before it has read everything says why in its own words.
+            let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
+        });
+        child.wait_with_output()
+    })
+}

@@ -1,0 +1,147 @@
+//! What `iptables-save` says, taken apart. Pure; any text gives something.
+
+use std::fmt;
+
+/// All tables that were saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// In the order they were told.
+    pub tables: Vec<SavedTable>,
+}
+
+/// One table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedTable {
+    /// `filter`, `nat`, …
+    pub name: String,
+    /// In the order they were told.
+    pub chains: Vec<SavedChain>,
+    /// In the order they were told, which within a chain is that of the chain.
+    pub rules: Vec<SavedRule>,
+}
+
+/// A chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedChain {
+    /// Its name.
+    pub name: String,
+    /// What becomes of packets that leave it; only built-in chains have one.
+    pub policy: Option<String>,
+}
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedRule {
+    /// The chain it is in.
+    pub chain: String,
+    /// Everything behind the name of the chain, as it was written.
+    pub text: String,
+}
+
+impl Saved {
+    /// Reads what was saved; lines that mean nothing here are left out.
+    pub fn parse(text: &str) -> Self {
+        let mut saved = Self::default();
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('*') {
+                saved.tables.push(SavedTable { name: name.trim().to_owned(), ..SavedTable::default() });
+            } else if let Some(table) = saved.tables.last_mut() {
+                table.take(line);
+            }
+        }
+        saved
+    }
+
+    /// One table, if it was there.
+    pub fn table(&self, name: &str) -> Option<&SavedTable> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// How many rules there are in all.
+    pub fn rules(&self) -> usize {
+        self.tables.iter().map(|table| table.rules.len()).sum()
+    }
+}
+
+impl SavedTable {
+    fn take(&mut self, line: &str) {
+        if let Some(chain) = line.strip_prefix(':') {
+            let mut words = chain.split_whitespace();
+            if let Some(name) = words.next() {
+                let policy = words.next().filter(|policy| *policy != "-").map(str::to_owned);
+                self.chains.push(SavedChain { name: name.to_owned(), policy });
+            }
+        } else if let Some(rule) = without_counters(line).strip_prefix("-A ") {
+            let (chain, text) = rule.trim_start().split_once(' ').unwrap_or((rule.trim(), ""));
+            if !chain.is_empty() {
+                self.rules.push(SavedRule { chain: chain.to_owned(), text: text.trim().to_owned() });
+            }
+        }
+    }
+
+    /// Whether a chain is there.
+    pub fn has_chain(&self, name: &str) -> bool {
+        self.chains.iter().any(|chain| chain.name == name)
+    }
+}
+
+/// A rule may begin with its packet and byte counters: `[12:3456] -A …`.
+fn without_counters(line: &str) -> &str {
+    match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        Some((_, rule)) => rule,
+        None => line,
+    }
+}
+
+impl fmt::Display for Saved {
+    /// As `iptables-save` writes it, and `iptables-restore` reads it, without counters.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for table in &self.tables {
+            writeln!(f, "*{}", table.name)?;
+            for chain in &table.chains {
+                writeln!(f, ":{} {} [0:0]", chain.name, chain.policy.as_deref().unwrap_or("-"))?;
+            }
+            for rule in &table.rules {
+                match rule.text.as_str() {
+                    "" => writeln!(f, "-A {}", rule.chain)?,
+                    text => writeln!(f, "-A {} {text}", rule.chain)?,
+                }
+            }
+            writeln!(f, "COMMIT")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n\
+        -A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n-A KUBE-SERVICES\nCOMMIT\n";
+
+    #[test]
+    fn what_was_saved_is_read_and_written_back() {
+        let saved = Saved::parse(TEXT);
+        assert_eq!(saved.to_string(), TEXT);
+        let nat = saved.table("nat").unwrap();
+        assert_eq!((nat.chains.len(), nat.rules.len(), saved.rules()), (2, 2, 2));
+        assert!(nat.has_chain("KUBE-SERVICES") && !nat.has_chain("INPUT") && saved.table("filter").is_none());
+    }
+
+    #[test]
+    fn comments_and_counters_are_passed_over() {
+        let text = TEXT.replace("-A PRE", "[7:420] -A PRE").replace("*nat", "# Generated\n*nat");
+        assert_eq!(Saved::parse(&text), Saved::parse(TEXT));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_read_and_what_was_read_reads_the_same_again(text in "[*:A \\-\\[\\]\"\\n\\\\xé0-9]{0,200}") {
+            let saved = Saved::parse(&text);
+            prop_assert_eq!(Saved::parse(&saved.to_string()), saved);
+        }
+    }
+}
