@@ -1,9 +1,10 @@
 //! What the program sees of a mode: one family's rules in the kernel, whatever they are made of.
 
-use ferrule_kernel::kernel::NftTables;
+use ferrule_kernel::kernel::{NftTables, XTables};
 use ferrule_plan::FamilyPlan;
 
-use crate::nftables::{Reason, Reconciler, SyncError, SyncReport};
+use crate::sync::{Reason, SyncError, SyncReport};
+use crate::{iptables, nftables};
 
 /// Keeps one family's rules in the kernel as the plan wants them.
 pub trait Dataplane: Send {
@@ -16,11 +17,11 @@ pub trait Dataplane: Send {
     /// Removes everything of ours.
     fn remove_everything(&mut self) -> Result<(), SyncError>;
 
-    /// The netlink address under which our commits are announced.
-    fn own_address(&self) -> u32;
+    /// The netlink address under which our commits are announced, if they are.
+    fn own_address(&self) -> Option<u32>;
 }
 
-impl<K: NftTables + Send> Dataplane for Reconciler<K> {
+impl<K: NftTables + Send> Dataplane for nftables::Reconciler<K> {
     fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError> {
         self.sync(plan, reason)
     }
@@ -33,7 +34,26 @@ impl<K: NftTables + Send> Dataplane for Reconciler<K> {
         self.remove_everything()
     }
 
-    fn own_address(&self) -> u32 {
-        self.own_address()
+    fn own_address(&self) -> Option<u32> {
+        Some(self.own_address())
+    }
+}
+
+impl<K: XTables + Send> Dataplane for iptables::Reconciler<K> {
+    fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError> {
+        self.sync(plan, reason)
+    }
+
+    /// Nothing lingers: a table changes in one step.
+    fn finish(&mut self) -> Result<SyncReport, SyncError> {
+        Ok(SyncReport::default())
+    }
+
+    fn remove_everything(&mut self) -> Result<(), SyncError> {
+        self.remove_everything()
+    }
+
+    fn own_address(&self) -> Option<u32> {
+        None
     }
 }

@@ -1,5 +1,35 @@
 //! iptables mode: a Service is a few chains.
+//!
+//! The chains, rules and comments are those kube-proxy writes, so that everything people know about reading them holds. What
+//! differs is how they get there: a change writes the chains it changes and no others, and a start writes nothing if nothing
+//! is to be changed.
+//!
+//! ```text
+//!   PREROUTING, OUTPUT ─► KUBE-SERVICES ─► KUBE-SVC-x ─► KUBE-SEP-y  DNAT
+//!   (nat)                   │         └──► KUBE-EXT-x ─► KUBE-SVC-x, KUBE-SVL-x
+//!                           │         └──► KUBE-FW-x  ─► KUBE-EXT-x
+//!                           └► KUBE-NODEPORTS ─► KUBE-EXT-x
+//!   POSTROUTING (nat) ──► KUBE-POSTROUTING           MASQUERADE what KUBE-MARK-MASQ marked
+//!   INPUT, FORWARD, OUTPUT (filter)
+//!     KUBE-SERVICES, KUBE-EXTERNAL-SERVICES          no endpoints: REJECT, none here: DROP
+//!     KUBE-PROXY-FIREWALL                            what KUBE-FW-x did not let through
+//!     KUBE-NODEPORTS, KUBE-FORWARD, KUBE-FIREWALL    health checks in, forwarding, martians out
+//! ```
 
+mod base;
+mod canary;
+mod edit;
+mod frontend;
 mod leftovers;
+mod names;
+mod observed;
+mod pool;
+mod program;
+mod reconciler;
+mod sha256;
 
+pub use base::Host;
+pub use canary::{Pulse, pulse};
 pub use leftovers::{LeftoverError, remove_leftovers};
+pub use names::CANARY;
+pub use reconciler::Reconciler;

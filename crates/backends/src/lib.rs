@@ -6,5 +6,7 @@ mod dataplane;
 pub mod iptables;
 pub mod ipvs;
 pub mod nftables;
+mod sync;
 
 pub use dataplane::Dataplane;
+pub use sync::{Reason, RuleCounts, SyncError, SyncReport, Way};

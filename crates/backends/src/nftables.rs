@@ -38,6 +38,8 @@ pub use frontend::{Compiled, Compiler, Pools};
 pub use hash::StateHash;
 pub use own_commits::OwnCommits;
 pub use program::{Edit, Elements, LAYOUT, Program};
-pub use reconciler::{Reason, Reconciler, SyncError, SyncReport, Way};
+pub use reconciler::Reconciler;
 pub use stamp::{Stamp, next_generation};
 pub use sticky_ids::{PoolNumbers, StickyIds};
+
+pub use crate::sync::{Reason, SyncError, SyncReport, Way};

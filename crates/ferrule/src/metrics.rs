@@ -93,6 +93,21 @@ impl Metrics {
         self.own.failures.with_label_values(&[label(family)]).inc();
     }
 
+    /// A run of `iptables-restore` failed.
+    pub fn restore_failed(&self, family: IpFamily, kind: SyncKind) {
+        self.syncs.restore_failures.with_label_values(&[label(family)]).inc();
+        if kind == SyncKind::Partial {
+            self.syncs.partial_restore_failures.with_label_values(&[label(family)]).inc();
+        }
+        self.own.failures.with_label_values(&[label(family)]).inc();
+    }
+
+    /// So many iptables rules are in a table, and so many of them were written now.
+    pub fn rules(&self, family: IpFamily, table: &str, (total, written): (usize, usize)) {
+        self.syncs.rules_total.with_label_values(&[table, label(family)]).set(whole(total));
+        self.syncs.rules_last.with_label_values(&[table, label(family)]).set(whole(written));
+    }
+
     /// Removing what lingered failed.
     pub fn cleanup_failed(&self, family: IpFamily) {
         self.syncs.cleanup_failures.with_label_values(&[label(family)]).inc();
@@ -217,6 +232,10 @@ struct Syncs {
     programming_duration: HistogramVec,
     no_local_endpoints: IntGaugeVec,
     sync_failures: IntCounterVec,
+    restore_failures: IntCounterVec,
+    partial_restore_failures: IntCounterVec,
+    rules_total: IntGaugeVec,
+    rules_last: IntGaugeVec,
     cleanup_failures: IntCounterVec,
 }
 
@@ -256,6 +275,26 @@ impl Syncs {
                 "sync_proxy_rules_nftables_sync_failures_total",
                 "Failed nftables syncs",
                 &[FAMILY],
+            )?,
+            restore_failures: declare.counters(
+                "sync_proxy_rules_iptables_restore_failures_total",
+                "Failed runs of iptables-restore",
+                &[FAMILY],
+            )?,
+            partial_restore_failures: declare.counters(
+                "sync_proxy_rules_iptables_partial_restore_failures_total",
+                "Failed runs of iptables-restore that were to write what changed",
+                &[FAMILY],
+            )?,
+            rules_total: declare.int_gauges(
+                "sync_proxy_rules_iptables_total",
+                "iptables rules of ours",
+                &["table", FAMILY],
+            )?,
+            rules_last: declare.int_gauges(
+                "sync_proxy_rules_iptables_last",
+                "iptables rules the last sync wrote",
+                &["table", FAMILY],
             )?,
             cleanup_failures: declare.counters(
                 "sync_proxy_rules_nftables_cleanup_failures_total",

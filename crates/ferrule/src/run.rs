@@ -5,6 +5,7 @@
 
 mod drift;
 mod flows;
+mod iptables;
 mod machine;
 mod manifests;
 mod observer;

@@ -1,6 +1,7 @@
-//! The seam between what is wanted and the kernel: reconcilers speak to [`NftTables`], tests put something in between.
+//! The seam between what is wanted and the kernel: reconcilers speak to [`NftTables`] or [`XTables`], tests put something in
+//! between.
 //!
-//! [`Faulty`] fails on purpose, [`DryRun`] prints instead of writing. The real one is [`NftClient`].
+//! [`Faulty`] fails on purpose, [`DryRun`] prints instead of writing. The real ones are [`NftClient`] and [`Programs`].
 
 mod dry_run;
 mod faulty;
@@ -8,6 +9,7 @@ mod faulty;
 pub use dry_run::DryRun;
 pub use faulty::{Faults, Faulty};
 
+use crate::iptables::{IptablesError, Programs, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, CommitError, Committed, Family, Name, NftClient, Seen, SeenElements, SeenTable, Set, Transaction,
@@ -71,5 +73,38 @@ impl NftTables for NftClient {
 
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
         self.elements(set)
+    }
+}
+
+/// One family's tables as the iptables programs know them.
+pub trait XTables {
+    /// The family.
+    fn family(&self) -> Family;
+
+    /// All rules of all tables.
+    fn save(&mut self) -> Result<Saved, IptablesError>;
+
+    /// Makes the changes of a text happen, each table's or nothing.
+    fn restore(&mut self, text: &str) -> Result<(), IptablesError>;
+
+    /// How many rules a chain has, if it is there.
+    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError>;
+}
+
+impl XTables for Programs {
+    fn family(&self) -> Family {
+        self.family()
+    }
+
+    fn save(&mut self) -> Result<Saved, IptablesError> {
+        self.save()
+    }
+
+    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+        self.restore(text)
+    }
+
+    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
+        self.rules_of(table, chain)
     }
 }

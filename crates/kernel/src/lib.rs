@@ -10,6 +10,7 @@
 //! | conntrack listings filtered by protocol (before: all are sent, and sorted out here) | 5.8 |
 //! | a chain deleted in the batch that deletes the last map element pointing at it | 6.2 |
 
+pub mod accounting;
 pub mod conntrack;
 pub mod interfaces;
 pub mod ipset;

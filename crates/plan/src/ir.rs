@@ -267,6 +267,8 @@ pub(crate) struct PortPlan {
     pub facts: Facts,
     /// The frontends it would have if nobody else claimed them, each key once.
     pub claims: Arc<[Claim]>,
+    /// How many endpoints it has, usable or not.
+    pub endpoints: usize,
     /// UDP only: the endpoints whose existing flows may live on.
     pub serving: Box<[(IpAddr, u16)]>,
 }

@@ -214,7 +214,7 @@ impl Replanning<'_> {
         let used = |scope| claims.iter().any(|claim: &Claim| claim.uses.has(scope));
         let cluster = selection.cluster.filter(|_| used(PoolScope::Cluster));
         let local = selection.local.filter(|_| used(PoolScope::Local));
-        PortPlan { owner, cluster, local, facts, claims, serving }
+        PortPlan { owner, cluster, local, facts, claims, endpoints: endpoints.len(), serving }
     }
 
     fn site(&self) -> Site<'_> {

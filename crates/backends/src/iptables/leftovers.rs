@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 use ferrule_kernel::iptables::{IptablesError, Programs, RuleWords, Saved, SavedTable, Variant};
 use ferrule_kernel::nft::Family;
 
+use super::names::OF_SERVICES;
+
 /// Chains of fixed names, by table. Those of ipvs mode are among them.
 const CHAINS: &[(&str, &[&str])] = &[
     (
@@ -40,9 +42,6 @@ const CHAINS: &[(&str, &[&str])] = &[
     ),
     ("mangle", &["KUBE-PROXY-CANARY"]),
 ];
-
-/// How the names of a Service port's chains begin; all are in table nat.
-pub(super) const OF_SERVICES: [&str; 5] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-FW-", "KUBE-EXT-"];
 
 /// Something stayed.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,6 @@ mod observed;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrule_kernel::kernel::NftTables;
-use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Chain, CommitError, Element, KeyBytes, Name, Transaction};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
@@ -23,6 +22,7 @@ use super::own_commits::OwnCommits;
 use super::program::{Edit, Elements, Program};
 use super::stamp::Stamp;
 use super::sticky_ids::StickyIds;
+use crate::sync::{Reason, SyncError, SyncReport, Way};
 
 /// How often a commit is tried again because another program committed to its own table in between.
 const MOST_TRIES: usize = 20;
@@ -87,70 +87,6 @@ impl Lingering {
     fn len(&self) -> usize {
         self.elements.len() + self.chains.len()
     }
-}
-
-/// Why a sync is asked for.
-#[derive(Clone, Copy, Debug)]
-pub enum Reason<'a> {
-    /// The plan changed so.
-    PlanChanged(&'a PlanDelta),
-    /// It is time to look, or there is reason to: start, a failure before.
-    Look,
-    /// Somebody else touched the table. What is wrong with it is not looked for: in the kernel that takes longer than writing
-    /// everything, which packets do not notice.
-    Repair,
-}
-
-/// What a sync did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyncReport {
-    /// Objects written.
-    pub written: usize,
-    /// Objects removed by name or key.
-    pub removed: usize,
-    /// Transactions.
-    pub commits: usize,
-    /// How it came about.
-    pub way: Way,
-    /// Objects that are to go in a while: see [`Reconciler::finish`].
-    pub lingering: usize,
-}
-
-/// How a sync came about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
-    /// What was there is what was wanted.
-    #[default]
-    Adopted,
-    /// The difference was written.
-    Changed,
-    /// Everything was written anew, in place.
-    Rewritten,
-    /// The table was made, or replaced another program's.
-    Made,
-}
-
-impl Way {
-    /// In a word, for the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Adopted => "adopted",
-            Self::Changed => "changed",
-            Self::Rewritten => "rewritten",
-            Self::Made => "made",
-        }
-    }
-}
-
-/// A sync that failed. Nothing is assumed of the table afterwards.
-#[derive(Debug, thiserror::Error)]
-pub enum SyncError {
-    /// The table could not be read.
-    #[error("reading the nftables rules")]
-    Read(#[from] NetlinkError),
-    /// The table could not be written.
-    #[error("writing the nftables rules")]
-    Commit(#[from] CommitError),
 }
 
 impl<K: NftTables> Reconciler<K> {
@@ -491,14 +427,6 @@ impl Stamped {
         let Self { stamp, known, report } = self;
         let applied = Applied { program, stamp, known, lingering: Lingering::default() };
         (applied, SyncReport { way, ..report })
-    }
-}
-
-impl SyncReport {
-    fn add(&mut self, written: usize, removed: usize) {
-        self.written += written;
-        self.removed += removed;
-        self.commits += 1;
     }
 }
 

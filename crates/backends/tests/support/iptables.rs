@@ -3,9 +3,15 @@
 use std::process::Command;
 use std::{env, thread};
 
+use ferrule_backends::iptables::{Host, Reconciler};
+use ferrule_backends::{Reason, Way};
 use ferrule_kernel::iptables::{Programs, Saved, Variant};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::sys::enter_new_network_namespace;
+use ferrule_kernel::sysctl;
+use ferrule_plan::LoopbackNodePorts;
+use ferrule_testkit::World;
+use ferrule_testkit::netns::NetWorld;
 
 /// Runs a test in a network namespace of its own; skipped where that is not allowed or iptables is missing, but not with
 /// `CI=true`.
@@ -38,4 +44,34 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {errors}");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether the programs are there; says so if not, and insists with `CI=true`.
+pub fn has_iptables() -> bool {
+    let has = Command::new("iptables-nft").arg("-V").output().is_ok();
+    let ci = env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(has || !ci, "this test needs the iptables programs");
+    if !has {
+        println!("skipped: needs the iptables programs");
+    }
+    has
+}
+
+/// Programs the node of a network for a world's plan, in every family it serves, and makes sure that a second look finds
+/// nothing to do.
+pub fn program(net: &NetWorld, world: &World, variant: Variant) {
+    for (family, plan) in world.plan.families.iter() {
+        let plan = plan.clone();
+        let synced = net.node().run(move || -> Result<Way, String> {
+            let told = |error| format!("{error:?}");
+            if plan.node.loopback_node_ports == LoopbackNodePorts::InKernel {
+                sysctl::ensure("net/ipv4/conf/all/route_localnet", "1").map_err(|error| error.to_string())?;
+            }
+            let programs = Programs::of(super::table_family(family), variant);
+            Reconciler::new(programs, Host::default()).sync(&plan, Reason::Look).map_err(told)?;
+            let again = Reconciler::new(programs, Host::default()).sync(&plan, Reason::Look).map_err(told)?;
+            Ok(again.way)
+        });
+        assert_eq!(synced.expect("the node's namespace"), Ok(Way::Adopted));
+    }
 }

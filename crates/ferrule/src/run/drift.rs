@@ -26,17 +26,19 @@ pub struct Drift {
     pub by: Option<String>,
 }
 
-/// Listens from now on; ends with the loop.
+/// Listens from now on; ends with the loop. Who has no address of his own in nf_tables has no rules there to watch.
 pub fn listen(own: Vec<u32>, events: Sender<Event>) -> Result<(), ListenError> {
-    let mut rules = NftWatch::open().map_err(ListenError::Netlink)?;
+    let watch = || NftWatch::open().map_err(ListenError::Netlink);
+    let mut rules = if own.is_empty() { None } else { Some(watch()?) };
     let mut addresses = AddressWatch::open().map_err(ListenError::Netlink)?;
     let work = move || {
         let mut commit = Commit::new(own);
-        while let Ok(()) = wait(&rules, &addresses) {
+        while let Ok(()) = wait(rules.as_ref(), &addresses) {
             let mut news = Vec::new();
-            match rules.read() {
-                Ok(read) => news.extend(commit.take(read)),
-                Err(error) => error!(err = with_causes(&error), "Reading changes of nftables rules"),
+            match rules.as_mut().map(NftWatch::read) {
+                Some(Ok(read)) => news.extend(commit.take(read)),
+                Some(Err(error)) => error!(err = with_causes(&error), "Reading changes of nftables rules"),
+                None => {}
             }
             if addresses.changed().unwrap_or(true) {
                 news.push(Event::AddressesChanged);
@@ -61,8 +63,9 @@ pub enum ListenError {
     Thread(#[source] io::Error),
 }
 
-fn wait(rules: &NftWatch, addresses: &AddressWatch) -> io::Result<()> {
-    let mut descriptors = [PollFd::new(rules, PollFlags::IN), PollFd::new(addresses, PollFlags::IN)];
+fn wait(rules: Option<&NftWatch>, addresses: &AddressWatch) -> io::Result<()> {
+    let mut descriptors = vec![PollFd::new(addresses, PollFlags::IN)];
+    descriptors.extend(rules.map(|rules| PollFd::new(rules, PollFlags::IN)));
     loop {
         match poll(&mut descriptors, None) {
             Ok(_) => return Ok(()),

@@ -3,21 +3,47 @@
 use ferrule_kernel::nft::TABLE;
 use ferrule_kernel::probe::{Findings, probe};
 use ferrule_kernel::sysctl;
-use ferrule_model::{NodeIps, PerFamily};
+use ferrule_model::{IpFamily, NodeIps, PerFamily};
 use tracing::{info, warn};
 
+use super::iptables::{self, Served};
 use super::start::StartError;
 use crate::causes::with_causes;
 use crate::resolve::{
     Families, FamilyFacts, NodeFacts, SanityFacts, Stack, check_families, check_node_ports, families,
     node_ports,
 };
-use crate::settings::Settings;
+use crate::settings::{ProxyMode, Settings};
 
-/// The families that are wanted and that this kernel lets us serve. The primary one must be among them.
-pub fn usable_families(settings: &Settings, node: &NodeFacts) -> Result<Families, StartError> {
+/// What a mode can serve on this machine.
+pub enum Usable {
+    /// nftables mode, in these families.
+    Nftables(Families),
+    /// iptables mode, in these families, with these programs.
+    Iptables(Families, Served),
+}
+
+impl Usable {
+    /// The families.
+    pub fn families(&self) -> Families {
+        match self {
+            Self::Nftables(families) | Self::Iptables(families, _) => *families,
+        }
+    }
+}
+
+/// What can be served here of what is wanted. The primary family must be among it.
+pub fn usable(settings: &Settings, node: &NodeFacts) -> Result<Usable, StartError> {
     let primary = NodeIps::settle(&node.host_ips, Some(settings.bind_address)).primary;
-    let wanted = families(settings.mode, &family_facts(), primary)?;
+    match settings.mode {
+        ProxyMode::Nftables => usable_nftables(primary).map(Usable::Nftables),
+        ProxyMode::Iptables => usable_iptables(primary),
+        mode @ (ProxyMode::Ipvs | ProxyMode::Userspace) => Err(StartError::ModeNotBuilt(mode)),
+    }
+}
+
+fn usable_nftables(primary: IpFamily) -> Result<Families, StartError> {
+    let wanted = families(ProxyMode::Nftables, &family_facts((true, true)), primary)?;
     let Findings { kernel, ipv4, ipv6, conntrack } = probe(TABLE);
     info!(v = 2, kernel, "Kernel");
     if let Err(error) = conntrack {
@@ -39,6 +65,25 @@ pub fn usable_families(settings: &Settings, node: &NodeFacts) -> Result<Families
     Ok(Families { primary, stack })
 }
 
+fn usable_iptables(primary: IpFamily) -> Result<Usable, StartError> {
+    let mut found = iptables::usable();
+    let works = |family| matches!(found.get(family), Some(Ok(_)));
+    let facts = family_facts((works(IpFamily::V4), works(IpFamily::V6)));
+    if let Some(Err(error)) = found.slot(primary).take_if(|found| found.is_err()) {
+        return Err(StartError::Iptables(error));
+    }
+    let wanted = families(ProxyMode::Iptables, &facts, primary)?;
+    let mut served = Served::default();
+    for family in IpFamily::BOTH {
+        match found.slot(family).take() {
+            Some(Ok(programs)) if wanted.served().contains(&family) => served.set(family, programs),
+            Some(Err(error)) => warn!(%family, err = with_causes(&error), "Family cannot be served"),
+            Some(Ok(_)) | None => {}
+        }
+    }
+    Ok(Usable::Iptables(wanted, served))
+}
+
 /// Complains about settings that do not fit this node; some make it no use to go on.
 pub fn check(settings: &Settings, node: &NodeFacts, families: Families) -> Result<(), StartError> {
     let ips = NodeIps::settle(&node.host_ips, Some(settings.bind_address));
@@ -58,10 +103,10 @@ pub fn check(settings: &Settings, node: &NodeFacts, families: Families) -> Resul
     Ok(())
 }
 
-fn family_facts() -> FamilyFacts {
+fn family_facts((v4, v6): (bool, bool)) -> FamilyFacts {
     FamilyFacts {
-        iptables: false,
-        ip6tables: false,
+        iptables: v4,
+        ip6tables: v6,
         has_if_inet6: std::path::Path::new("/proc/net/if_inet6").exists(),
         disable_ipv6: sysctl::read("net/ipv6/conf/all/disable_ipv6").unwrap_or_default(),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrule_backends::nftables::{SyncReport, Way};
+use ferrule_backends::{SyncError, SyncReport, Way};
 use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, Timestamp};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 use tracing::error;
@@ -76,6 +76,10 @@ impl Observer {
         let kind = if report.way == Way::Changed { SyncKind::Partial } else { SyncKind::Full };
         self.status.metrics.sync_ended(family, kind, took);
         self.status.metrics.sync_succeeded(family, seconds(Moment::now()), (report.written, report.removed));
+        if let Some(rules) = report.rules {
+            self.status.metrics.rules(family, "filter", rules.filter);
+            self.status.metrics.rules(family, "nat", rules.nat);
+        }
     }
 
     /// It was the first one.
@@ -89,10 +93,12 @@ impl Observer {
     }
 
     /// A family's sync failed.
-    pub fn failed(&self, family: IpFamily, is_partial: bool, took: Duration) {
-        let kind = if is_partial { SyncKind::Partial } else { SyncKind::Full };
+    pub fn failed(&self, family: IpFamily, (error, kind): (&SyncError, SyncKind), took: Duration) {
         self.status.metrics.sync_ended(family, kind, took);
-        self.status.metrics.sync_failed(family);
+        match error {
+            SyncError::Iptables(_) => self.status.metrics.restore_failed(family, kind),
+            SyncError::Read(_) | SyncError::Commit(_) => self.status.metrics.sync_failed(family),
+        }
     }
 
     /// Removing what lingered failed.

@@ -5,8 +5,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::Dataplane;
-use ferrule_backends::nftables::{Reason, SyncError, SyncReport, Way};
+use ferrule_backends::{Dataplane, Reason, SyncError, SyncReport, Way};
 use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Timestamp, Touched};
 use ferrule_plan::{NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
 use tracing::{error, info, warn};
@@ -18,6 +17,7 @@ use super::observer::Observer;
 use super::told::Told;
 use super::view::{Site, health_check_addresses};
 use crate::causes::with_causes;
+use crate::metrics::SyncKind;
 
 /// A running proxy.
 pub struct Proxy {
@@ -252,7 +252,8 @@ impl Proxy {
             }
             Err(error) => {
                 error!(%family, err = with_causes(error), "Sync failed, the rules in the kernel stay as they are");
-                self.observer.failed(family, matches!(need, Need::Nothing), took);
+                let kind = if matches!(need, Need::Nothing) { SyncKind::Partial } else { SyncKind::Full };
+                self.observer.failed(family, (error, kind), took);
                 served.need = Need::Look;
                 served.all_flows = true;
             }

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use ferrule_backends::Dataplane;
 use ferrule_backends::nftables::Reconciler;
 use ferrule_kernel::interfaces;
+use ferrule_kernel::iptables::IptablesError;
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::probe::Unusable;
 use ferrule_kernel::sys;
+use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_watch::file::OpenError;
 use tokio::runtime::Handle;
@@ -20,6 +22,8 @@ use tracing::{info, warn};
 
 use super::drift::{self, ListenError};
 use super::flows::{Cleaned, FlowCleaner};
+use super::iptables::{self, Served};
+use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
 use super::source::{self, Source};
@@ -32,7 +36,7 @@ use crate::http::hosting::{self, BindError};
 use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
 use crate::logging::LogHandle;
 use crate::metrics::Metrics;
-use crate::resolve::{FamilyError, NodeNameError, NodeStartError, resolve_node_name};
+use crate::resolve::{FamilyError, NodeFacts, NodeNameError, NodeStartError, resolve_node_name};
 use crate::settings::{Healthz, ProxyMode, Settings};
 use crate::status::Status;
 
@@ -60,6 +64,12 @@ pub enum StartError {
     /// The kernel lacks something, or does not let us.
     #[error("preparing nftables mode")]
     Unusable(#[from] Unusable),
+    /// The iptables programs lack something, or do not work.
+    #[error("preparing iptables mode")]
+    Iptables(#[source] IptablesError),
+    /// NodePorts cannot be served on loopback addresses.
+    #[error("preparing NodePorts on localhost; --iptables-localhost-nodeports=false does without them")]
+    Loopback(#[from] SysctlError),
     /// The kernel does not answer.
     #[error("asking the kernel")]
     Kernel(#[from] NetlinkError),
@@ -106,7 +116,7 @@ pub struct Start {
 pub fn run(start: Start) -> Result<Ended, StartError> {
     let Start { settings, source, configuration, configz, flags, log } = start;
     let settings = &settings;
-    if settings.mode != ProxyMode::Nftables {
+    if !matches!(settings.mode, ProxyMode::Nftables | ProxyMode::Iptables) {
         return Err(StartError::ModeNotBuilt(settings.mode));
     }
     sys::share_memory_between_threads();
@@ -117,10 +127,14 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let Some((node, told)) = source::await_node(&running, settings, &name, &inbox)? else {
         return Ok(Ended::Signal("before it began"));
     };
-    let families = machine::usable_families(settings, &node)?;
+    let usable = machine::usable(settings, &node)?;
+    let families = usable.families();
     machine::check(settings, &node, families)?;
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
-    let dataplanes = dataplanes(&families.served())?;
+    let dataplanes = match usable {
+        Usable::Nftables(_) => dataplanes(&families.served())?,
+        Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &events)?,
+    };
     let status = status(settings, configz)?;
     let runtime = hosting::start().map_err(StartError::Threads)?;
     serve_pages(settings, &status, &runtime, (flags, log.clone()))?;
@@ -178,7 +192,7 @@ fn proxy(
     dataplanes: PerFamily<Box<dyn Dataplane>>,
     (events, status, runtime): (&Sender<Event>, &Arc<Status>, &Handle),
 ) -> Result<Proxy, StartError> {
-    let own = dataplanes.iter().map(|(_, dataplane)| dataplane.own_address()).collect();
+    let own = dataplanes.iter().filter_map(|(_, dataplane)| dataplane.own_address()).collect();
     // Before the addresses are listed, so that no change is missed.
     drift::listen(own, events.clone())?;
     site.interface_addresses = interfaces::addresses()?.into_iter().map(|found| found.address).collect();
@@ -192,6 +206,19 @@ fn proxy(
     }
     let observer = Observer::new(Arc::clone(status), checks, site.families.clone());
     Ok(Proxy::new(node_view(settings, &site), dataplanes, flows, observer))
+}
+
+fn iptables_dataplanes(
+    (settings, node): (&Settings, &NodeFacts),
+    served: Served,
+    events: &Sender<Event>,
+) -> Result<PerFamily<Box<dyn Dataplane>>, StartError> {
+    if served.get(IpFamily::V4).is_some() {
+        iptables::route_loopback(settings, node)?;
+    }
+    let dataplanes = iptables::dataplanes(served);
+    iptables::watch(served, settings.sync.period, events.clone()).map_err(StartError::Threads)?;
+    Ok(dataplanes)
 }
 
 fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {

@@ -99,6 +99,23 @@ impl Programs {
         run(&self.name(""), "trying out iptables", (&arguments, "")).map(drop)
     }
 
+    /// How many rules a chain has, if it is there.
+    pub fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
+        const ABSENT: [&str; 3] =
+            ["No chain/target/match by that name", "No such file or directory", "does not exist"];
+        let seconds = LOCK_PATIENCE_SECONDS.to_string();
+        let arguments = ["-w", &seconds, "-t", table, "-S", chain];
+        match run(&self.name(""), "looking at a chain", (&arguments, "")) {
+            Ok(listed) => Ok(Some(listed.lines().filter(|line| line.starts_with("-A ")).count())),
+            Err(IptablesError::Failed { message, .. })
+                if ABSENT.iter().any(|text| message.contains(text)) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes the changes of a text happen, each table's or nothing; chains it does not name stay as they are.
     pub fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
         let program = self.name("-restore");

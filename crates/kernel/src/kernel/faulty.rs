@@ -1,6 +1,7 @@
 //! A kernel that fails now and then, on purpose, always the same way for the same seed.
 
-use super::NftTables;
+use super::{NftTables, XTables};
+use crate::iptables::{IptablesError, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, CommitError, Committed, Family, Name, OnPurpose, Seen, SeenElements, SeenTable, Set, Transaction,
@@ -95,5 +96,30 @@ impl<K: NftTables> NftTables for Faulty<K> {
 
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
         self.kernel.elements(set)
+    }
+}
+
+impl<K: XTables> XTables for Faulty<K> {
+    fn family(&self) -> Family {
+        self.kernel.family()
+    }
+
+    fn save(&mut self) -> Result<Saved, IptablesError> {
+        self.kernel.save()
+    }
+
+    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+        match self.fate() {
+            Some(OnPurpose::Before) => Err(IptablesError::OnPurpose),
+            Some(OnPurpose::After) => {
+                self.kernel.restore(text)?;
+                Err(IptablesError::OnPurpose)
+            }
+            None => self.kernel.restore(text),
+        }
+    }
+
+    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
+        self.kernel.rules_of(table, chain)
     }
 }

@@ -120,7 +120,12 @@ impl Socket {
 
     /// Asks for something to be done and waits until it is.
     pub fn request(&mut self, request: Request<'_>) -> Result<(), NetlinkError> {
-        let sequence = self.send_one(request, flags::REQUEST | flags::ACK)?;
+        self.request_with(request, 0)
+    }
+
+    /// The same, with further flags.
+    pub fn request_with(&mut self, request: Request<'_>, more: u16) -> Result<(), NetlinkError> {
+        let sequence = self.send_one(request, flags::REQUEST | flags::ACK | more)?;
         self.receive_until(request.operation, |message| {
             if message.sequence == sequence { message.answer() } else { None }
         })?

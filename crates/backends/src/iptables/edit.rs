@@ -1,0 +1,152 @@
+//! What is to be changed in the tables, and the text that makes `iptables-restore` do so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::base::{Dispatch, Jump, Table};
+use super::frontend::PortRules;
+
+/// Below this many rules to take out or put in, a shared chain is never written anew.
+const FEW: usize = 32;
+
+/// Changes of the tables, for one run of `iptables-restore`.
+#[derive(Debug, Default)]
+pub(super) struct Edit {
+    /// Chains that get these rules, in place of all that is in them.
+    refill: BTreeMap<(Table, Box<str>), Vec<Box<str>>>,
+    /// Chains that go; those that others use are only emptied.
+    remove: BTreeSet<(Table, Box<str>)>,
+    empty: BTreeSet<(Table, Box<str>)>,
+    take_out: Vec<(Dispatch, Box<str>)>,
+    put_in: Vec<(Dispatch, Box<str>)>,
+    jumps: Vec<&'static Jump>,
+    /// Of those taken out and put in, how many are in each chain.
+    changes: BTreeMap<Dispatch, usize>,
+}
+
+impl Edit {
+    pub(super) fn is_empty(&self) -> bool {
+        self.refill.is_empty()
+            && self.remove.is_empty()
+            && self.empty.is_empty()
+            && self.take_out.is_empty()
+            && self.put_in.is_empty()
+            && self.jumps.is_empty()
+    }
+
+    /// How many rules and chains are written.
+    pub(super) fn written(&self) -> usize {
+        let refilled: usize = self.refill.values().map(|rules| 1 + rules.len()).sum();
+        refilled + self.put_in.len() + self.jumps.len()
+    }
+
+    /// How many rules and chains are taken away by name.
+    pub(super) fn removed(&self) -> usize {
+        self.remove.len() + self.empty.len() + self.take_out.len()
+    }
+
+    /// How many rules are written into a table.
+    pub(super) fn rules(&self, table: Table) -> usize {
+        let refilled = self.refill.iter().filter(|((of, _), _)| *of == table).map(|(_, rules)| rules.len());
+        let put_in = self.put_in.iter().filter(|(dispatch, _)| dispatch.chain().0 == table);
+        refilled.sum::<usize>() + put_in.count()
+    }
+
+    /// Writes a chain anew.
+    pub(super) fn refill(&mut self, table: Table, chain: &str, rules: Vec<Box<str>>) {
+        self.refill.insert((table, chain.into()), rules);
+    }
+
+    /// Writes a shared chain anew, whatever was to be changed in it.
+    pub(super) fn refill_shared(&mut self, dispatch: Dispatch, rules: Vec<Box<str>>) {
+        self.take_out.retain(|(of, _)| *of != dispatch);
+        self.put_in.retain(|(of, _)| *of != dispatch);
+        self.changes.remove(&dispatch);
+        let (table, chain) = dispatch.chain();
+        self.refill(table, chain, rules);
+    }
+
+    /// Removes a chain.
+    pub(super) fn remove(&mut self, table: Table, chain: &str) {
+        self.remove.insert((table, chain.into()));
+    }
+
+    /// Empties a chain that others use.
+    pub(super) fn empty(&mut self, table: Table, chain: &str) {
+        self.empty.insert((table, chain.into()));
+    }
+
+    /// Puts a jump at the top of its chain.
+    pub(super) fn jump(&mut self, jump: &'static Jump) {
+        self.jumps.push(jump);
+    }
+
+    /// Puts one port's rules in the place of others.
+    pub(super) fn exchange(&mut self, was: &PortRules, now: Option<&PortRules>) {
+        let nothing = PortRules::default();
+        let now = now.unwrap_or(&nothing);
+        for (chain, rules) in &now.chains {
+            if was.chains.get(chain) != Some(rules) {
+                // Also one that another port was to lose.
+                self.remove.remove(&(Table::Nat, chain.clone()));
+                self.refill(Table::Nat, chain, rules.to_vec());
+            }
+        }
+        for chain in was.chains.keys().filter(|chain| !now.chains.contains_key(*chain)) {
+            self.remove(Table::Nat, chain);
+        }
+        let gone: Vec<_> = was.dispatch.iter().filter(|rule| !now.dispatch.contains(rule)).cloned().collect();
+        let new: Vec<_> = now.dispatch.iter().filter(|rule| !was.dispatch.contains(rule)).cloned().collect();
+        for (dispatch, _) in gone.iter().chain(&new) {
+            *self.changes.entry(*dispatch).or_default() += 1;
+        }
+        self.take_out.extend(gone);
+        // Each is put at the top, so that the last one ends up first.
+        self.put_in.extend(new.into_iter().rev());
+    }
+
+    /// Whether so much of a shared chain changes that it is cheaper to write all of it.
+    pub(super) fn is_worth_refilling(&self, dispatch: Dispatch, rules: usize) -> bool {
+        let changes = self.changes.get(&dispatch).copied().unwrap_or_default();
+        changes > FEW && changes * 4 > rules
+    }
+
+    /// For `iptables-restore --noflush`.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for table in Table::ALL {
+            let before = text.len();
+            self.table(table, &mut text);
+            if text.len() > before {
+                text.insert_str(before, &format!("*{}\n", table.name()));
+                text.push_str("COMMIT\n");
+            }
+        }
+        text
+    }
+
+    fn table(&self, table: Table, text: &mut String) {
+        let here = |(of, _): &&(Table, Box<str>)| *of == table;
+        // A line with a chain's name makes it, or empties it.
+        for (_, chain) in self.refill.keys().chain(&self.remove).chain(&self.empty).filter(here) {
+            let _ = writeln!(text, ":{chain} - [0:0]");
+        }
+        for (dispatch, rule) in self.take_out.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
+            let _ = writeln!(text, "-D {} {rule}", dispatch.chain().1);
+        }
+        for ((_, chain), rules) in self.refill.iter().filter(|((of, _), _)| *of == table) {
+            for rule in rules {
+                let _ = writeln!(text, "-A {chain} {rule}");
+            }
+        }
+        for (dispatch, rule) in self.put_in.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
+            let _ = writeln!(text, "-I {} {rule}", dispatch.chain().1);
+        }
+        for jump in self.jumps.iter().filter(|jump| jump.table == table) {
+            let _ = writeln!(text, "-I {} {}", jump.from, jump.rule);
+        }
+        for (_, chain) in self.remove.iter().filter(here) {
+            let _ = writeln!(text, "-X {chain}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! All rules a plan asks for, and what a change of the plan changes in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ferrule_model::ServicePortName;
+use ferrule_plan::{FamilyPlan, PlanDelta};
+
+use super::base::{Base, Dispatch, Host, Table};
+use super::edit::Edit;
+use super::frontend::{Compiler, PortRules};
+use super::names::{CANARY, FIREWALL};
+use super::pool::EndpointComments;
+
+/// All rules of one family.
+#[derive(Debug)]
+pub(super) struct Program {
+    host: Host,
+    base: Base,
+    ports: BTreeMap<ServicePortName, PortRules>,
+    /// How many rules each shared chain has.
+    shared: BTreeMap<Dispatch, usize>,
+}
+
+impl Program {
+    pub(super) fn of(plan: &FamilyPlan, host: Host) -> Self {
+        let base = Base::of(&plan.node, host);
+        let mut program = Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new() };
+        let compiler = program.compiler(plan);
+        for port in plan.ports() {
+            program.exchange(port.owner(), Some(compiler.rules_of(port)));
+        }
+        program
+    }
+
+    fn compiler<'a>(&self, plan: &'a FamilyPlan) -> Compiler<'a> {
+        let comments = EndpointComments::with(plan.endpoint_count());
+        Compiler { plan, host: self.host, comments }
+    }
+
+    fn exchange(&mut self, owner: &ServicePortName, now: Option<PortRules>) -> Option<PortRules> {
+        for (chain, _) in now.iter().flat_map(|rules| &rules.dispatch) {
+            *self.shared.entry(*chain).or_default() += 1;
+        }
+        let was = match now {
+            Some(now) => self.ports.insert(owner.clone(), now),
+            None => self.ports.remove(owner),
+        };
+        for (chain, _) in was.iter().flat_map(|rules| &rules.dispatch) {
+            if let Some(count) = self.shared.get_mut(chain) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        was
+    }
+
+    /// Takes a change over; what it changes in the tables.
+    pub(super) fn change(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Edit {
+        let compiler = self.compiler(plan);
+        let mut edit = Edit::default();
+        let owners = if delta.node { self.everyone(plan) } else { self.touched(plan, delta) };
+        for owner in owners {
+            let now = compiler.port(&owner);
+            let was = self.exchange(&owner, now);
+            edit.exchange(&was.unwrap_or_default(), self.ports.get(&owner));
+        }
+        if delta.node {
+            let base = Base::of(&plan.node, self.host);
+            self.exchange_base(base, &mut edit);
+        }
+        for chain in Dispatch::ALL {
+            if edit.is_worth_refilling(chain, self.shared.get(&chain).copied().unwrap_or_default()) {
+                edit.refill_shared(chain, self.shared_rules(chain));
+            }
+        }
+        edit
+    }
+
+    fn exchange_base(&mut self, base: Base, edit: &mut Edit) {
+        let was = std::mem::replace(&mut self.base, base);
+        for (table, name, rules) in &self.base.chains {
+            if !was.chains.iter().any(|chain| chain == &(*table, *name, rules.clone())) {
+                edit.refill(*table, name, rules.iter().map(|rule| rule.as_str().into()).collect());
+            }
+        }
+        if was.tail != self.base.tail {
+            edit.refill_shared(Dispatch::Services, self.shared_rules(Dispatch::Services));
+        }
+    }
+
+    fn everyone(&self, plan: &FamilyPlan) -> BTreeSet<ServicePortName> {
+        self.ports.keys().cloned().chain(plan.ports().map(|port| port.owner().clone())).collect()
+    }
+
+    /// The ports a change is about.
+    fn touched(&self, plan: &FamilyPlan, delta: &PlanDelta) -> BTreeSet<ServicePortName> {
+        let frontends = delta.frontends.values().flat_map(|replaced| [&replaced.was, &replaced.now]);
+        let mut owners: BTreeSet<ServicePortName> =
+            frontends.flatten().map(|frontend| frontend.owner.clone()).collect();
+        owners.extend(delta.pools.keys().map(|id| id.owner.clone()));
+        for name in delta.health_checks.keys() {
+            owners.extend(plan.ports_of(name).map(|port| port.owner().clone()));
+            owners.extend(self.ports.keys().filter(|owner| owner.service == *name).cloned());
+        }
+        owners
+    }
+
+    /// Every chain with its rules, by table and name.
+    pub(super) fn chains(&self) -> impl Iterator<Item = (Table, &str, Vec<Box<str>>)> {
+        let shared = Dispatch::ALL.into_iter().map(|dispatch| {
+            let (table, name) = dispatch.chain();
+            (table, name, self.shared_rules(dispatch))
+        });
+        let base = self.base.chains.iter().map(|(table, name, rules)| {
+            (*table, *name, rules.iter().map(|rule| rule.as_str().into()).collect())
+        });
+        let own = self.ports.values().flat_map(|rules| &rules.chains);
+        let own = own.map(|(name, rules)| (Table::Nat, &**name, rules.to_vec()));
+        shared.chain(base).chain(own)
+    }
+
+    /// Chains that are to be there, whatever is in them.
+    pub(super) fn bare_chains() -> [(Table, &'static str); 4] {
+        [(Table::Filter, FIREWALL), (Table::Filter, CANARY), (Table::Nat, CANARY), (Table::Mangle, CANARY)]
+    }
+
+    /// How many rules come last in a chain, in that order.
+    pub(super) fn tail_of(&self, table: Table, chain: &str) -> Option<usize> {
+        let dispatch = Dispatch::ALL.into_iter().find(|dispatch| dispatch.chain() == (table, chain))?;
+        Some(if dispatch == Dispatch::Services { self.base.tail.len() } else { 0 })
+    }
+
+    /// How many rules there are in each table.
+    pub(super) fn count(&self, table: Table) -> usize {
+        let base = self.base.chains.iter().filter(|(of, ..)| *of == table).map(|(_, _, rules)| rules.len());
+        let shared = self.shared.iter().filter(|(dispatch, _)| dispatch.chain().0 == table);
+        let fixed = base.sum::<usize>() + shared.map(|(_, count)| count).sum::<usize>();
+        let own = self.ports.values().flat_map(|rules| rules.chains.values()).map(|rules| rules.len());
+        match table {
+            Table::Nat => fixed + self.base.tail.len() + own.sum::<usize>(),
+            Table::Filter | Table::Mangle => fixed,
+        }
+    }
+
+    fn shared_rules(&self, dispatch: Dispatch) -> Vec<Box<str>> {
+        let ports = self.ports.values().flat_map(|rules| &rules.dispatch);
+        let rules = ports.filter(|(chain, _)| *chain == dispatch).map(|(_, rule)| rule.clone());
+        let tail = if dispatch == Dispatch::Services { &self.base.tail[..] } else { &[] };
+        rules.chain(tail.iter().map(|rule| rule.as_str().into())).collect()
+    }
+}

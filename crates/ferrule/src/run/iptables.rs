@@ -1,0 +1,114 @@
+//! iptables mode: what of this host it depends on, and whether somebody emptied the tables.
+
+use std::io;
+use std::sync::mpsc::SyncSender as Sender;
+use std::time::{Duration, Instant};
+
+use ferrule_backends::Dataplane;
+use ferrule_backends::iptables::{Host, Pulse, Reconciler, pulse};
+use ferrule_kernel::accounting;
+use ferrule_kernel::iptables::{IptablesError, Programs};
+use ferrule_kernel::nft::Family;
+use ferrule_kernel::sysctl::{self, SysctlError};
+use ferrule_model::{IpFamily, NodeIps, PerFamily};
+use tracing::{info, warn};
+
+use super::Event;
+use super::drift::Drift;
+use crate::causes::with_causes;
+use crate::resolve::{NodeFacts, node_ports};
+use crate::settings::Settings;
+
+/// All rules are looked at this often.
+const LOOK_EVERY: Duration = Duration::from_hours(1);
+/// Who empties one table may empty the others; for so long that is waited for.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+const FLUSH_STEP: Duration = Duration::from_millis(100);
+
+/// The programs of the families that are served.
+pub type Served = PerFamily<Programs>;
+
+/// The programs of each family that work here, and why the others do not.
+pub fn usable() -> PerFamily<Result<Programs, IptablesError>> {
+    let mut found = PerFamily::default();
+    for (family, table) in [(IpFamily::V4, Family::Ip), (IpFamily::V6, Family::Ip6)] {
+        let mut programs = Programs::choose(table);
+        found.set(family, programs.probe().map(|()| programs));
+    }
+    found
+}
+
+/// Keeps the rules of each family.
+pub fn dataplanes(served: Served) -> PerFamily<Box<dyn Dataplane>> {
+    let host = host();
+    let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
+    for (family, programs) in served.iter() {
+        info!(v = 2, %family, program = programs.name("-restore"), "Using iptables");
+        dataplanes.set(family, Box::new(Reconciler::new(*programs, host)));
+    }
+    dataplanes
+}
+
+fn host() -> Host {
+    let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
+    Host {
+        tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
+        counts_invalid: accounting::ensure("ct_state_invalid_dropped_pkts").is_ok(),
+        counts_loopback: accounting::ensure("localhost_nps_accepted_pkts").is_ok(),
+    }
+}
+
+/// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.
+pub fn route_loopback(settings: &Settings, node: &NodeFacts) -> Result<(), SysctlError> {
+    let ips = NodeIps::settle(&node.host_ips, Some(settings.bind_address));
+    let addresses = node_ports(&settings.node_port_addresses, &ips).v4;
+    if settings.localhost_node_ports && addresses.contains_ipv4_loopback() {
+        info!("Setting route_localnet=1 to allow node-ports on localhost");
+        sysctl::ensure("net/ipv4/conf/all/route_localnet", "1")?;
+    }
+    Ok(())
+}
+
+/// Looks from time to time whether the rules are still there; ends with the loop.
+pub fn watch(served: Served, period: Duration, events: Sender<Event>) -> io::Result<()> {
+    let work = move || {
+        let mut looked = Instant::now();
+        loop {
+            std::thread::park_timeout(period);
+            for (family, programs) in served.iter() {
+                if let Some(drift) = lost(family, *programs)
+                    && events.send(Event::Drift(drift)).is_err()
+                {
+                    return;
+                }
+            }
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                if events.send(Event::RulesUncertain).is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().name("canary".to_owned()).spawn(work).map(drop)
+}
+
+/// What was lost, once nobody seems to be at it any more.
+fn lost(family: IpFamily, mut programs: Programs) -> Option<Drift> {
+    let since = Instant::now();
+    let tables = loop {
+        match pulse(&mut programs) {
+            Ok(Pulse::Steady) => return None,
+            Ok(Pulse::Gone) => break "all tables".to_owned(),
+            Ok(Pulse::Failing(tables)) if since.elapsed() >= FLUSH_PATIENCE => {
+                break format!("tables {}", tables.join(", "));
+            }
+            Ok(Pulse::Failing(_)) => std::thread::park_timeout(FLUSH_STEP),
+            Err(error) => {
+                warn!(%family, err = with_causes(&error), "Cannot see whether the rules are still there");
+                return None;
+            }
+        }
+    };
+    Some(Drift { family, what: format!("{tables} emptied"), by: None })
+}
