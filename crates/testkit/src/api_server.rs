@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::netns::{Namespace, NetError};
 pub use certificates::{Authority, Validity};
 use leash::Leash;
-pub use programs::or_skip;
+pub use programs::{or_skip, path as program_path};
 pub use requests::Refused;
 
 /// Where the API server is, for everybody who [joined](ApiServer::join).
