@@ -127,14 +127,12 @@ impl Observer {
     }
 
     /// Changes of endpoints made at these times are programmed.
-    pub fn programmed(&self, times: impl IntoIterator<Item = Timestamp>) {
+    pub fn programmed(&self, times: impl IntoIterator<Item = (IpFamily, Timestamp)>) {
         let now = jiff::Timestamp::now();
-        for time in times {
+        for (family, time) in times.into_iter().filter(|(family, _)| self.families.contains(family)) {
             let after = now.as_microsecond().saturating_sub(time.as_micros());
             let after = u64::try_from(after).map_or(Duration::ZERO, Duration::from_micros);
-            for family in &self.families {
-                self.status.metrics.programmed(*family, after);
-            }
+            self.status.metrics.programmed(family, after);
         }
     }
 

@@ -269,8 +269,8 @@ fn unchunked(mut rest: &str) -> Option<String> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a pause between looks at another program")]
 /// Tries until there is something; `None` if it does not come in this time.
+#[expect(clippy::disallowed_methods, reason = "a pause between looks at another program")]
 pub fn within<T>(patience: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let give_up = Instant::now() + patience;
     loop {
