@@ -16,6 +16,7 @@ use crate::cli::version::{self, Request};
 use crate::cli::{self, CommandLine, flags, help};
 use crate::config::live::LiveConfig;
 use crate::config::{CompleteError, Completed, complete, encode::encode};
+use crate::host::{self, RealFiles};
 use crate::http::configz;
 use crate::logging::{self, LogHandle};
 use crate::run::{self, Ended, Source, Start, StartError};
@@ -142,6 +143,10 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
     if line.is_on(flags::CLEANUP) {
         return Ok(cleanup::everything()?);
     }
+    if line.is_on(flags::INIT_ONLY) {
+        host::tune(&settings, &mut RealFiles);
+        return Ok(());
+    }
     serve((program, line), &completed, (&settings, content), log)
 }
 
@@ -164,6 +169,7 @@ fn serve(
         configuration: watched,
         configz: configz::page(&completed.effective.to_written()),
         flags: flags_with_values(line, completed),
+        mode_was_unset: completed.mode_was_unset,
         log: log.clone(),
     })?;
     run::log_end(ended);

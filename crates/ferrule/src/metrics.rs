@@ -217,7 +217,7 @@ fn doubling() -> Vec<f64> {
 
 /// Finer below a minute, coarser up to five.
 fn programming() -> Vec<f64> {
-    let fine = [0.25, 0.5].into_iter().chain((1..60).map(f64::from));
+    let fine = [0.0, 0.25, 0.5].into_iter().chain((1..60).map(f64::from));
     let coarse = (60..120).step_by(5).chain((120..=300).step_by(30)).map(f64::from);
     fine.chain(coarse).collect()
 }

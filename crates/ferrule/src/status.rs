@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrule_model::PerFamily;
 
+use crate::events::Recorder;
 use crate::health::{ProxyHealth, ServiceHealth};
 use crate::metrics::Metrics;
 
@@ -12,6 +13,8 @@ use crate::metrics::Metrics;
 pub struct Status {
     /// Every metric.
     pub metrics: Metrics,
+    /// Events for the API server.
+    pub events: Recorder,
     health: Mutex<ProxyHealth>,
     services: Mutex<PerFamily<ServiceHealth>>,
     configz: Mutex<String>,
@@ -20,9 +23,10 @@ pub struct Status {
 
 impl Status {
     /// Nothing has happened yet.
-    pub fn new(metrics: Metrics, health: ProxyHealth) -> Self {
+    pub fn new(metrics: Metrics, health: ProxyHealth, events: Recorder) -> Self {
         Self {
             metrics,
+            events,
             health: Mutex::new(health),
             services: Mutex::default(),
             configz: Mutex::default(),
@@ -56,8 +60,8 @@ impl Status {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// All rules are in the kernel.
-    pub fn set_ready(&self) {
-        self.ready.store(true, Ordering::Relaxed);
+    /// All rules are in the kernel; says whether this is the first time.
+    pub fn set_ready(&self) -> bool {
+        !self.ready.swap(true, Ordering::Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of the kernel under `/proc/sys`.
+//! Settings of the kernel under `/proc/sys`, and the few that are files elsewhere.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -30,7 +30,12 @@ pub enum SysctlError {
 
 /// The value of a setting, named by its path (`net/ipv4/ip_forward`).
 pub fn read(name: &str) -> Result<String, SysctlError> {
-    let path = path(name);
+    read_file(path(name))
+}
+
+/// The value of a setting that is a file anywhere (`/sys/module/nf_conntrack/parameters/hashsize`).
+pub fn read_file(path: impl Into<PathBuf>) -> Result<String, SysctlError> {
+    let path = path.into();
     match fs::read_to_string(&path) {
         Ok(text) => Ok(text.trim_end().to_owned()),
         Err(source) => Err(SysctlError::Read { path, source }),
@@ -42,7 +47,12 @@ pub fn ensure(name: &str, value: &str) -> Result<(), SysctlError> {
     if read(name).is_ok_and(|now| now == value) {
         return Ok(());
     }
-    let path = path(name);
+    write_file(path(name), value)
+}
+
+/// Gives a setting that is a file anywhere a value.
+pub fn write_file(path: impl Into<PathBuf>, value: &str) -> Result<(), SysctlError> {
+    let path = path.into();
     fs::write(&path, value).map_err(|source| SysctlError::Write { path, value: value.to_owned(), source })
 }
 

@@ -163,7 +163,7 @@ impl Cluster {
     }
 
     /// Hands over the trigger times gathered since the last call.
-    pub fn take_trigger_times(&mut self) -> BTreeMap<ServiceName, Vec<Timestamp>> {
+    pub fn take_trigger_times(&mut self) -> BTreeMap<ServiceName, Vec<(IpFamily, Timestamp)>> {
         self.trigger_times.take()
     }
 
@@ -196,10 +196,10 @@ impl Cluster {
         if !stays {
             self.attached.insert(name.clone(), slice.service.clone());
         }
-        let service = slice.service.clone();
+        let (service, family) = (slice.service.clone(), slice.family);
         let state = self.services.entry(service.clone()).or_default();
         if state.put_slice(name, Some(slice)) {
-            self.trigger_times.record(&service, trigger);
+            self.trigger_times.record(&service, family, trigger);
             if state.service.is_some() {
                 touched.services.insert(service);
             }
@@ -214,8 +214,10 @@ impl Cluster {
     /// Takes a slice away from its Service, if it has one; touches the Service only if there is one to speak of.
     fn detach(&mut self, name: &SliceName) -> Touched {
         let Some(service) = self.attached.remove(name) else { return Touched::default() };
-        self.trigger_times.discard(&service);
         let Some(state) = self.services.get_mut(&service) else { return Touched::default() };
+        if let Ok(at) = state.place_of(name) {
+            self.trigger_times.discard(&service, state.slices[at].1.family);
+        }
         let speaks = state.put_slice(name, None) && state.service.is_some();
         self.forget_if_empty(&service);
         if speaks { Touched::service(service) } else { Touched::default() }

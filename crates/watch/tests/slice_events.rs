@@ -4,7 +4,7 @@ mod slice_words;
 
 use std::collections::BTreeMap;
 
-use ferrule_model::{ServiceName, Timestamp};
+use ferrule_model::{IpFamily, ServiceName, Timestamp};
 use ferrule_watch::api;
 
 use slice_words::{Slices, hosts, slice};
@@ -146,10 +146,11 @@ fn check_times(id: &str, events: &[Event], expected: &[(&str, &[i64])]) {
             Delete(service) => drop(slices.delete(&slice(&format!("ns1/{service}-a"), "", ""))),
         }
     }
-    let expected: BTreeMap<ServiceName, Vec<Timestamp>> = expected
+    let expected: BTreeMap<ServiceName, Vec<(IpFamily, Timestamp)>> = expected
         .iter()
         .map(|(service, times)| {
-            let times = times.iter().map(|micros| Timestamp::from_micros(STARTED - 10_000_000 + micros));
+            let time = |micros: &i64| Timestamp::from_micros(STARTED - 10_000_000 + micros);
+            let times = times.iter().map(|micros| (IpFamily::V4, time(micros)));
             (ServiceName::of("ns1", service), times.collect())
         })
         .collect();

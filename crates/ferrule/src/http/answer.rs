@@ -79,6 +79,11 @@ impl Answer {
         Self { status, headers, body: body.into() }
     }
 
+    /// Anything, without that header.
+    pub fn plain(kind: &str, status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, headers: vec![("content-type", kind.to_owned())], body: body.into() }
+    }
+
     /// There is no such page.
     pub fn not_found() -> Self {
         Self::text(404, "404 page not found\n")

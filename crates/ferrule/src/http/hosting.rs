@@ -23,6 +23,13 @@ pub struct BindError {
     source: io::Error,
 }
 
+impl BindError {
+    /// Which server has no port.
+    pub fn server(&self) -> &'static str {
+        self.name
+    }
+}
+
 /// Starts the thread that serves everything. It ends with the program.
 pub fn start() -> io::Result<Handle> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

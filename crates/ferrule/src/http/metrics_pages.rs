@@ -108,7 +108,8 @@ impl Pages for MetricsPages {
         let facts = &self.facts;
         match question.path.as_str() {
             "/healthz" => self.healthz(question),
-            "/healthz/ping" => Answer::text(200, "ok"),
+            // Without the other header, as kube-proxy.
+            "/healthz/ping" => Answer::plain("text/plain; charset=utf-8", 200, "ok"),
             "/metrics" => self.metrics(question),
             "/metrics/slis" => self.slis(question),
             "/proxyMode" => Answer::text(200, facts.mode.name()),

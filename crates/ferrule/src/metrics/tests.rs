@@ -36,10 +36,10 @@ fn series_with_labels_appear_with_the_first_use() {
 fn buckets_are_kube_proxys() {
     assert_eq!(doubling().len(), 15);
     let programming = programming();
-    assert_eq!(programming.len(), 80);
-    assert_eq!(programming[..4], [0.25, 0.5, 1.0, 2.0]);
-    assert_eq!(programming[60..64], [59.0, 60.0, 65.0, 70.0]);
-    assert_eq!(programming[72..], [115.0, 120.0, 150.0, 180.0, 210.0, 240.0, 270.0, 300.0]);
+    assert_eq!(programming.len(), 81);
+    assert_eq!(programming[..5], [0.0, 0.25, 0.5, 1.0, 2.0]);
+    assert_eq!(programming[61..65], [59.0, 60.0, 65.0, 70.0]);
+    assert_eq!(programming[73..], [115.0, 120.0, 150.0, 180.0, 210.0, 240.0, 270.0, 300.0]);
 }
 
 #[test]

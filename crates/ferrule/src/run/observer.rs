@@ -8,9 +8,11 @@ use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, Timestamp};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 use tracing::error;
 
+use crate::events;
 use crate::health::{Eligibility, Moment};
 use crate::http::{ListenAddresses, ServiceChecks};
 use crate::metrics::SyncKind;
+use crate::notify;
 use crate::status::Status;
 
 /// Tells what happens.
@@ -60,6 +62,7 @@ impl Observer {
     /// Something about an object could not be used.
     pub fn diagnosed(&self, diagnostic: &Diagnostic) {
         self.status.metrics.diagnosed(diagnostic.kind);
+        self.status.events.record(events::unusable(diagnostic, self.status.events.node()));
     }
 
     /// A sync was asked for.
@@ -124,18 +127,18 @@ impl Observer {
     /// Every family is in line.
     pub fn all_in_line(&self) {
         self.status.metrics.nothing_pending();
-        self.status.set_ready();
+        if self.status.set_ready() {
+            notify::ready();
+        }
     }
 
     /// Changes of endpoints made at these times are programmed.
-    pub fn programmed(&self, times: impl IntoIterator<Item = Timestamp>) {
+    pub fn programmed(&self, times: impl IntoIterator<Item = (IpFamily, Timestamp)>) {
         let now = jiff::Timestamp::now();
-        for time in times {
+        for (family, time) in times.into_iter().filter(|(family, _)| self.families.contains(family)) {
             let after = now.as_microsecond().saturating_sub(time.as_micros());
             let after = u64::try_from(after).map_or(Duration::ZERO, Duration::from_micros);
-            for family in &self.families {
-                self.status.metrics.programmed(*family, after);
-            }
+            self.status.metrics.programmed(family, after);
         }
     }
 
@@ -151,6 +154,11 @@ impl Observer {
         for failure in checks.sync() {
             let (service, port) = (failure.service.to_string(), failure.port);
             error!(err = %failure.error, service, port, "Cannot listen for health checks of a Service");
+            self.status.events.record(events::failed_to_start_service_check(
+                self.status.events.node(),
+                (&failure.service, port),
+                &failure.error.to_string(),
+            ));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where the objects come from: an API server, or a folder in its place.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender as Sender};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use tracing::{error, info};
 use super::start::StartError;
 use super::{Event, News, manifests};
 use crate::cli::version::KUBERNETES;
+use crate::events::{Queue, Reporter};
 use crate::resolve::{NodeFacts, NodeStart, NodeStartError, NodeWait};
 use crate::settings::{ApiAccess, RequestRate, Settings};
 
@@ -36,6 +38,16 @@ pub enum Running {
     Manifests,
     /// The API server's watches.
     Server(ServerSource),
+}
+
+impl Running {
+    /// Sends Events from now on, if there is anybody to send them to.
+    pub fn send_events(&self, queue: Queue, host: &str) -> io::Result<()> {
+        match self {
+            Self::Manifests => Ok(()),
+            Self::Server(source) => queue.send_by(source.client(), Reporter::on(host)),
+        }
+    }
 }
 
 impl Source {

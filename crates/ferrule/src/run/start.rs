@@ -29,9 +29,12 @@ use super::proxy::Proxy;
 use super::source::{self, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
+use crate::causes::with_causes;
 use crate::cleanup;
 use crate::config::live::LiveConfig;
+use crate::events::{self, Recorder};
 use crate::health::ProxyHealth;
+use crate::host::{self, RealFiles};
 use crate::http::hosting::{self, BindError};
 use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
 use crate::logging::LogHandle;
@@ -108,22 +111,26 @@ pub struct Start {
     pub configz: String,
     /// All flags with their values.
     pub flags: Vec<(String, String)>,
+    /// Whether nobody chose the mode.
+    pub mode_was_unset: bool,
     /// The log.
     pub log: LogHandle,
 }
 
 /// Runs a proxy until it is told to end.
 pub fn run(start: Start) -> Result<Ended, StartError> {
-    let Start { settings, source, configuration, configz, flags, log } = start;
+    let Start { settings, source, configuration, configz, flags, mode_was_unset, log } = start;
     let settings = &settings;
     if !matches!(settings.mode, ProxyMode::Nftables | ProxyMode::Iptables) {
         return Err(StartError::ModeNotBuilt(settings.mode));
     }
     sys::share_memory_between_threads();
-    let (events, inbox) = mpsc::sync_channel(INBOX);
-    signals::listen(events.clone()).map_err(StartError::Threads)?;
+    let (inlet, inbox) = mpsc::sync_channel(INBOX);
+    signals::listen(inlet.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;
-    let running = source.open(settings, &name, &events)?;
+    let running = source.open(settings, &name, &inlet)?;
+    let (recorder, queue) = events::channel(name.clone());
+    running.send_events(queue, &host_name()).map_err(StartError::Threads)?;
     let Some((node, told)) = source::await_node(&running, settings, &name, &inbox)? else {
         return Ok(Ended::Signal("before it began"));
     };
@@ -131,17 +138,19 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let families = usable.families();
     machine::check(settings, &node, families)?;
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
+    prepare(settings, mode_was_unset, &recorder);
     let dataplanes = match usable {
         Usable::Nftables(_) => dataplanes(&families.served())?,
-        Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &events)?,
+        Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &inlet)?,
     };
-    let status = status(settings, configz)?;
+    let status = status(settings, configz, recorder)?;
     let runtime = hosting::start().map_err(StartError::Threads)?;
     serve_pages(settings, &status, &runtime, (flags, log.clone()))?;
     let site = Site { name, families: families.served(), interface_addresses: BTreeSet::new() };
-    let proxy = proxy(settings, site, dataplanes, (&events, &status, &runtime))?;
+    let proxy = proxy(settings, site, dataplanes, (&inlet, &status, &runtime))?;
+    status.events.record(events::starting(status.events.node()));
     if let Some(live) = configuration {
-        watch_configuration(live, events.clone()).map_err(StartError::Threads)?;
+        watch_configuration(live, inlet.clone()).map_err(StartError::Threads)?;
     }
     let mode = settings.mode;
     let clean_up = move || {
@@ -157,9 +166,23 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     Ok(ended)
 }
 
-fn status(settings: &Settings, configz: String) -> Result<Arc<Status>, StartError> {
+/// Sets what is to be set on the host, and tells what somebody should know before anything is served.
+fn prepare(settings: &Settings, mode_was_unset: bool, recorder: &Recorder) {
+    let node = recorder.node();
+    if let Some(problem) = host::tune(settings, &mut RealFiles) {
+        recorder.record(events::untuned(node, problem));
+    }
+    if mode_was_unset && settings.mode == ProxyMode::Iptables {
+        recorder.record(events::mode_by_default(node));
+    }
+    if settings.mode == ProxyMode::Ipvs {
+        recorder.record(events::ipvs_is_deprecated(node));
+    }
+}
+
+fn status(settings: &Settings, configz: String, events: Recorder) -> Result<Arc<Status>, StartError> {
     let metrics = Metrics::new(&settings.gates)?;
-    let status = Status::new(metrics, ProxyHealth::new(settings.sync.period * 2));
+    let status = Status::new(metrics, ProxyHealth::new(settings.sync.period * 2), events);
     status.set_configz(configz);
     Ok(Arc::new(status))
 }
@@ -171,9 +194,14 @@ fn serve_pages(
     runtime: &Handle,
     (flags, log): (Vec<(String, String)>, LogHandle),
 ) -> Result<(), StartError> {
+    let told = |failure: BindError| {
+        let problem = with_causes(&failure);
+        status.events.record(events::failed_to_start_server(status.events.node(), failure.server(), problem));
+        failure
+    };
     if let Healthz::At(address) = settings.healthz {
         let pages = Arc::new(HealthPages::new(Arc::clone(status)));
-        hosting::serve(runtime, ("healthz", address), pages, settings.on_bind_failure)?;
+        hosting::serve(runtime, ("healthz", address), pages, settings.on_bind_failure).map_err(told)?;
     }
     let facts = Facts {
         mode: settings.mode,
@@ -183,7 +211,8 @@ fn serve_pages(
         started: (jiff::Timestamp::now(), Instant::now()),
     };
     let pages = Arc::new(MetricsPages::new(Arc::clone(status), facts, log));
-    Ok(hosting::serve(runtime, ("metrics", settings.metrics), pages, settings.on_bind_failure)?)
+    Ok(hosting::serve(runtime, ("metrics", settings.metrics), pages, settings.on_bind_failure)
+        .map_err(told)?)
 }
 
 fn proxy(

@@ -27,7 +27,7 @@ pub fn or_skip() -> bool {
     false
 }
 
-/// The path of a program, whether it is there or not.
+/// The path of a program that `scripts/cluster-build` builds, whether it is there or not.
 pub fn program(name: &str) -> PathBuf {
     let home = || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cache/ferrule");
     let cache = env::var_os("FERRULE_CACHE").map_or_else(home, PathBuf::from);

@@ -1,0 +1,228 @@
+//! What Events look like, when they become series, and what is tried again.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use ferrule_model::{Diagnostic, ObjectKind, Problem, ServiceName};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node() -> NodeName {
+    NodeName::new("node-a")
+}
+
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::new(1_800_000_000 + seconds, 123_456_789).expect("a time")
+}
+
+fn reporter() -> Reporter {
+    Reporter::on("host-1")
+}
+
+fn unusable_port(service: &str, port: i64) -> Occasion {
+    let diagnostic = Diagnostic {
+        kind: ObjectKind::Service,
+        object: service.to_owned(),
+        field: "spec.ports[0].port".to_owned(),
+        problem: Problem::NotAPort(port),
+    };
+    unusable(&diagnostic, &node())
+}
+
+/// Row: server 3.15
+#[test]
+fn the_birth_cry_is_kube_proxys() {
+    let event = starting(&node()).at(time(0)).to_json(&reporter());
+    let expected = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": { "name": "node-a.18fae2769b0fcd15", "namespace": "default" },
+        "eventTime": "2027-01-15T08:00:00.123456Z",
+        "reportingController": "kube-proxy",
+        "reportingInstance": "kube-proxy-host-1",
+        "action": "StartKubeProxy",
+        "reason": "Starting",
+        "regarding": { "kind": "Node", "name": "node-a", "apiVersion": "v1" },
+        "type": "Normal",
+    });
+    assert_eq!(event, expected, "no note, no uid");
+}
+
+/// Row: server 3.15
+#[test]
+fn an_event_about_a_service_lives_in_its_namespace() {
+    let service = ServiceName::new("shop/web");
+    let occasion = failed_to_start_service_check(&node(), (&service, 32_000), "address in use");
+    let occurrence = occasion.at(time(0));
+    assert_eq!(occurrence.collection(), "/apis/events.k8s.io/v1/namespaces/shop/events");
+    let event = occurrence.to_json(&reporter());
+    assert_eq!(event["metadata"]["namespace"], "shop");
+    assert_eq!(
+        event["regarding"],
+        json!({"kind": "Service", "name": "web", "apiVersion": "v1", "namespace": "shop"})
+    );
+    assert_eq!(event["type"], "Warning");
+    assert_eq!(event["action"], "Listen");
+    let note = "node node-a failed to start healthcheck \"shop/web\" on port 32000: address in use";
+    assert_eq!(event["note"], note);
+}
+
+#[test]
+fn a_long_note_is_cut_at_what_an_api_server_takes() {
+    let event = untuned(&node(), "é".repeat(2000)).at(time(0)).to_json(&reporter());
+    assert_eq!(event["note"].as_str().map(str::len), Some(1024));
+}
+
+/// Row: server 3.15
+#[test]
+fn the_second_time_makes_a_series_and_later_ones_are_counted() {
+    let mut book = Book::new(reporter());
+    let first = book.record(unusable_port("shop/web", 0).at(time(0)));
+    assert!(matches!(first, Some(Deed::Create { .. })));
+    let second = book.record(unusable_port("shop/web", 70_000).at(time(1)));
+    let Some(Deed::Patch { path, change, .. }) = second else { panic!("no series: {second:?}") };
+    assert_eq!(path, "/apis/events.k8s.io/v1/namespaces/shop/events/web.18fae2769b0fcd15");
+    let series = |count: u32, last: &str| json!({"series": {"count": count, "lastObservedTime": last}});
+    assert_eq!(change, series(2, "2027-01-15T08:00:01.123456Z"));
+    for minute in 1..30 {
+        assert_eq!(book.record(unusable_port("shop/web", 0).at(time(minute * 60))), None);
+        assert_eq!(book.tend(time(minute * 60)), [], "it was told less than half an hour ago");
+    }
+    let deeds = book.tend(time(31 * 60));
+    let [Deed::Patch { change, .. }] = &deeds[..] else { panic!("{deeds:?}") };
+    assert_eq!(*change, series(31, "2027-01-15T08:29:00.123456Z"));
+    assert_eq!(book.tend(time(29 * 60 + 360)), [], "all of it was told");
+    assert!(book.is_empty(), "six minutes of silence end a series");
+    let anew = book.record(unusable_port("shop/web", 0).at(time(3600)));
+    assert!(matches!(anew, Some(Deed::Create { .. })));
+}
+
+/// Row: server 3.15
+#[test]
+fn what_a_series_came_to_is_told_when_it_ends() {
+    let mut book = Book::new(reporter());
+    for second in 0..5 {
+        book.record(unusable_port("shop/web", 0).at(time(second)));
+    }
+    let deeds = book.tend(time(400));
+    let [Deed::Patch { change, .. }] = &deeds[..] else { panic!("{deeds:?}") };
+    assert_eq!(change["series"]["count"], 5);
+    assert!(book.is_empty());
+}
+
+#[test]
+fn another_object_or_another_class_is_another_event() {
+    let mut book = Book::new(reporter());
+    let ranges = Diagnostic {
+        kind: ObjectKind::Service,
+        object: "shop/web".to_owned(),
+        field: "spec.loadBalancerSourceRanges".to_owned(),
+        problem: Problem::RangesCloseIt,
+    };
+    let occasions = [unusable_port("shop/web", 0), unusable_port("shop/api", 0), unusable(&ranges, &node())];
+    for occasion in occasions {
+        assert!(matches!(book.record(occasion.at(time(0))), Some(Deed::Create { .. })));
+    }
+    assert_eq!(book.len(), 3);
+}
+
+/// A sink that answers as it is told, and then well.
+#[derive(Clone, Default)]
+struct Answers(Arc<Mutex<Talk>>);
+
+#[derive(Default)]
+struct Talk {
+    answers: Vec<Unsent>,
+    asked: Vec<(&'static str, Value)>,
+    paused: Vec<Duration>,
+}
+
+impl Answers {
+    fn with(answers: Vec<Unsent>) -> Self {
+        Self(Arc::new(Mutex::new(Talk { answers, ..Talk::default() })))
+    }
+
+    fn talk(&self) -> MutexGuard<'_, Talk> {
+        self.0.lock().expect("nobody panicked")
+    }
+
+    fn answer(&self, how: &'static str, what: &Value) -> Result<(), Unsent> {
+        let mut talk = self.talk();
+        talk.asked.push((how, what.clone()));
+        talk.answers.pop().map_or(Ok(()), Err)
+    }
+}
+
+impl EventSink for Answers {
+    fn create(&self, _: &str, object: &Value) -> Result<(), Unsent> {
+        self.answer("create", object)
+    }
+
+    fn patch(&self, _: &str, change: &Value) -> Result<(), Unsent> {
+        self.answer("patch", change)
+    }
+
+    fn pause(&self, time: Duration) {
+        self.talk().paused.push(time);
+    }
+}
+
+fn sent(answers: Vec<Unsent>, occasions: usize) -> Answers {
+    let sink = Answers::with(answers);
+    let mut book = Book::new(reporter());
+    let sending = Sending::new(sink.clone(), reporter());
+    for second in 0..occasions {
+        let second = i64::try_from(second).expect("a small number");
+        if let Some(deed) = book.record(unusable_port("shop/web", 0).at(time(second))) {
+            sending.send(&deed);
+        }
+    }
+    sink
+}
+
+/// Row: server 3.15
+#[test]
+fn an_api_server_out_of_reach_is_tried_twelve_times_about_ten_seconds_apart() {
+    let unreached = || Unsent::Unreached("connection refused".to_owned());
+    let sink = sent(vec![unreached(), unreached()], 1);
+    assert_eq!(sink.talk().asked.len(), 3);
+    let sink = sent((0..20).map(|_| unreached()).collect(), 1);
+    let talk = sink.talk();
+    assert_eq!((talk.asked.len(), talk.paused.len()), (12, 11));
+    let (least, most) = (Duration::from_secs(10), Duration::from_millis(12_500));
+    assert!(talk.paused.iter().all(|pause| (least..=most).contains(pause)), "{:?}", talk.paused);
+}
+
+/// Row: server 3.15
+#[test]
+fn what_is_refused_is_not_tried_again() {
+    let sink = sent(vec![Unsent::Refused("forbidden".to_owned())], 1);
+    assert_eq!(sink.talk().asked.len(), 1);
+}
+
+#[test]
+fn a_series_whose_event_is_gone_is_created_anew() {
+    let sink = Answers::with(vec![Unsent::Gone]);
+    let mut book = Book::new(reporter());
+    book.record(unusable_port("shop/web", 0).at(time(0)));
+    let series = book.record(unusable_port("shop/web", 0).at(time(1))).expect("a series");
+    Sending::new(sink.clone(), reporter()).send(&series);
+    let talk = sink.talk();
+    let [("patch", _), ("create", event)] = &talk.asked[..] else { panic!("{:?}", talk.asked) };
+    assert_eq!(event["series"]["count"], 2);
+    assert_eq!(event["reason"], "FerruleUnusableField");
+}
+
+/// Row: server 3.15
+#[test]
+fn a_full_queue_loses_the_rest_and_nobody_waits() {
+    let (recorder, queue) = channel(node());
+    for port in 0..2000 {
+        recorder.record(unusable_port("shop/web", port));
+    }
+    assert_eq!(queue.occurrences.try_iter().count(), QUEUE);
+    drop(queue);
+    recorder.record(starting(recorder.node()));
+    Recorder::nowhere().record(starting(&node()));
+}

@@ -1,0 +1,57 @@
+//! What is set on the host itself before anything is served: limits and timeouts of conntrack, and this process's OOM score.
+//!
+//! [`conntrack`] says what to write, in kube-proxy's order; [`tune`] writes it. What cannot be written (a read-only
+//! `/proc/sys`, no such module, a network namespace that is not the host's) costs one line and nothing else: packets flow
+//! without it. Settings of a mode are the mode's own.
+
+mod conntrack;
+mod cpus;
+mod files;
+
+use std::thread;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use crate::causes::with_causes;
+use crate::settings::Settings;
+pub use conntrack::{HASH_SIZE, Unwritten, max_connections, set_conntrack};
+pub use cpus::count as count_cpus;
+pub use files::{HostFiles, RealFiles};
+
+const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
+/// The file is tried twice, this long apart, as kube-proxy does.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
+/// Sets everything that the settings ask for; says in one line what stays as it was, and returns it.
+pub fn tune(settings: &Settings, files: &mut impl HostFiles) -> Option<String> {
+    let cpus = cpus::online(files);
+    let unwritten = set_conntrack(&settings.conntrack, cpus, files);
+    adjust_oom_score(settings.oom_score_adj, files);
+    if unwritten.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = unwritten.iter().map(ToString::to_string).collect();
+    let problem = names.join("; ");
+    warn!(
+        problem,
+        "Kernel settings stay as they are; run as root on the host, or set the fields under conntrack to 0"
+    );
+    Some(problem)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "there is no state to wait for: the kernel said no, and may not again"
+)]
+fn adjust_oom_score(score: i32, files: &mut impl HostFiles) {
+    let value = score.to_string();
+    let first = files.write(OOM_SCORE_ADJ, &value);
+    let result = first.or_else(|_| {
+        thread::sleep(BETWEEN_TRIES);
+        files.write(OOM_SCORE_ADJ, &value)
+    });
+    if let Err(error) = result {
+        info!(v = 2, err = with_causes(&error), "The OOM score stays as it is");
+    }
+}

@@ -1,0 +1,54 @@
+//! Readiness for systemd (`Type=notify`): one datagram to `$NOTIFY_SOCKET` when all rules are in the kernel.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use tracing::warn;
+
+const SOCKET: &str = "NOTIFY_SOCKET";
+
+/// Tells whoever started this program, if it wants to know, that it is ready.
+pub fn ready() {
+    let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else { return };
+    if let Err(error) = send(socket.as_bytes(), b"READY=1\n") {
+        warn!(err = %error, socket = %socket.display(), "Cannot tell systemd that we are ready");
+    }
+}
+
+/// A path, or with `@` in front an abstract name.
+fn send(socket: &[u8], message: &[u8]) -> io::Result<()> {
+    let address = match socket.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(socket))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(message, &address).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(socket: &UnixDatagram) -> Vec<u8> {
+        let mut buffer = [0; 64];
+        let length = socket.recv(&mut buffer).expect("a datagram");
+        buffer[..length].to_vec()
+    }
+
+    #[test]
+    fn a_path_and_an_abstract_name_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        send(path.as_os_str().as_bytes(), b"READY=1\n").expect("it is sent");
+        assert_eq!(received(&socket), b"READY=1\n");
+
+        let name = format!("ferrule-notify-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let socket = UnixDatagram::bind_addr(&address).expect("a socket");
+        send(format!("@{name}").as_bytes(), b"READY=1\n").expect("it is sent");
+        assert_eq!(received(&socket), b"READY=1\n");
+        assert!(send(b"/nowhere/at/all", b"READY=1\n").is_err());
+    }
+}
