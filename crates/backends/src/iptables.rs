@@ -26,7 +26,6 @@ mod observed;
 mod pool;
 mod program;
 mod reconciler;
-mod sha256;
 
 pub use base::Host;
 pub use canary::{Pulse, pulse};

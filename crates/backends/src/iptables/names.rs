@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use ferrule_model::{Protocol, ServicePortName};
 use ferrule_plan::{PoolEndpoint, PoolScope};
 
-use super::sha256::sha256;
+use sha2::{Digest as _, Sha256};
 
 /// How the names of a Service port's chains begin; all are in table nat.
 pub(super) const OF_SERVICES: [&str; 5] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-FW-", "KUBE-EXT-"];
@@ -65,7 +65,7 @@ pub(super) fn address(endpoint: &PoolEndpoint) -> String {
 fn hash(text: &str) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     const LENGTH: usize = 16;
-    let digest = sha256(text);
+    let digest = Sha256::digest(text);
     let bit = |at: usize| digest[at / 8] >> (7 - at % 8) & 1;
     let character = |at: usize| {
         let number = (at * 5..at * 5 + 5).fold(0, |number, at| number << 1 | bit(at));
