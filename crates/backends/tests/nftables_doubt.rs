@@ -101,3 +101,49 @@ fn after_a_restart_the_family_that_committed_last_vouches_for_the_other() {
         assert_eq!(listings, [0, 0, 2], "everything is read only after somebody else's commit");
     });
 }
+
+/// Clients stick by numbers that a restart reads back, whatever pools a service's addresses lead to.
+#[test]
+fn a_restart_writes_nothing_for_any_combination_of_policies() {
+    in_namespace(|| {
+        let mut wrong = Vec::new();
+        for internal in ["", "internalTrafficPolicy Local"] {
+            for external in ["", "externalTrafficPolicy Local"] {
+                for affinity in ["", "sessionAffinity ClientIP 600"] {
+                    for endpoints in ["endpoint one 10.244.1.1 node a", "endpoint one 10.244.2.1 node b"] {
+                        let text = format!(
+                            "node a addresses 192.0.2.1
+                            service one LoadBalancer 203.0.113.7 clusterIP 10.96.0.1 port 80→8080 nodePort 30080 {internal} {external} {affinity}
+                            {endpoints}
+                            endpoint one 10.244.2.2 node b
+                            endpoint one 10.244.2.3 node b"
+                        );
+                        let mut lab = Lab::of(&text);
+                        lab.reconciler = Reconciler::new(client(IpFamily::V4));
+                        let report = lab.look().expect("a restart");
+                        if report != SyncReport::default() {
+                            wrong.push(format!("{internal} {external} {affinity} {endpoints}: {report:?}"));
+                        }
+                        lab.reconciler.remove_everything().expect("the table goes");
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
+}
+
+/// Two of a kind in one place is a mistake, but must not end in a fight.
+#[test]
+fn a_repair_leaves_alone_what_another_of_the_same_mind_wrote() {
+    in_namespace(|| {
+        let mut lab = Lab::of(TWO_SERVICES);
+        let mut other = Reconciler::new(client(IpFamily::V4));
+        other.sync(lab.plan(), Reason::Look).expect("the other adopts");
+        lab.then("endpoint one 10.244.1.9 node a");
+        // The other sees that somebody wrote, and wants the same by now.
+        assert_eq!(other.sync(lab.plan(), Reason::Repair).expect("no repair"), SyncReport::default());
+        nft(&["flush", "chain", "ip", "kube-proxy", "masquerading"]);
+        assert_eq!(other.sync(lab.plan(), Reason::Repair).expect("a repair").way, Way::Rewritten);
+    });
+}

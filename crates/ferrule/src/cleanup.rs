@@ -33,6 +33,17 @@ pub enum CleanupError {
         #[source]
         source: SyncError,
     },
+    /// The table belongs to another program, which alone may remove it.
+    #[error(
+        "table {family} kube-proxy is owned by another program (netlink address {owner}); stop that program, the table \
+         goes with it"
+    )]
+    Owned {
+        /// The family.
+        family: Family,
+        /// The owner's netlink address, mostly its process id.
+        owner: u32,
+    },
     /// Chains stay.
     #[error(transparent)]
     Iptables(#[from] LeftoverError),
@@ -77,10 +88,16 @@ fn iptables_and_ipvs() -> Result<(), CleanupError> {
 }
 
 fn nftables_tables() -> Result<(), CleanupError> {
-    for family in [Family::Ip, Family::Ip6] {
-        let client = NftClient::open(family).map_err(|source| CleanupError::Open { family, source })?;
-        let removed = Reconciler::new(client).remove_everything();
-        removed.map_err(|source| CleanupError::Remove { family, source })?;
+    let removed = [Family::Ip, Family::Ip6].map(nftables_table);
+    removed.into_iter().collect()
+}
+
+fn nftables_table(family: Family) -> Result<(), CleanupError> {
+    let mut client = NftClient::open(family).map_err(|source| CleanupError::Open { family, source })?;
+    let table = client.table().map_err(|source| CleanupError::Open { family, source })?;
+    if let Some(owner) = table.and_then(|table| table.owner) {
+        return Err(CleanupError::Owned { family, owner });
     }
-    Ok(())
+    let removed = Reconciler::new(client).remove_everything();
+    removed.map_err(|source| CleanupError::Remove { family, source })
 }

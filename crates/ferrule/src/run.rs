@@ -11,6 +11,7 @@ mod manifests;
 mod observer;
 mod pacing;
 mod proxy;
+mod repair_log;
 mod signals;
 mod source;
 mod start;
@@ -252,7 +253,10 @@ impl Loop {
     }
 
     fn sync(&mut self, began: Instant) {
-        self.pacing.begin();
+        if !self.pacing.begin() {
+            // Nobody asked: it is time for a look at everything.
+            self.proxy.look_again();
+        }
         let synced = self.proxy.sync();
         let now = Instant::now();
         self.pacing.end(began, now, synced.is_well());

@@ -96,6 +96,11 @@ impl ManifestFolder {
         })
     }
 
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Waits until something may have changed, or until the time is over; says which. Changes of several files in a row
     /// are told once.
     ///

@@ -202,6 +202,19 @@ impl Compiler<'_> {
     }
 }
 
+/// Whose pools a frontend has in the first and in the second of the maps.
+pub(super) fn mapped_scopes(frontend: &Frontend) -> [Option<PoolScope>; 2] {
+    let route = route_of(frontend);
+    match (route.short_circuited, route.otherwise) {
+        (false, Verdict::Forward { pool, .. }) => [Some(pool), None],
+        (true, Verdict::Forward { pool: PoolScope::Local, .. }) => {
+            [Some(PoolScope::Cluster), Some(PoolScope::Local)]
+        }
+        (true, _) => [Some(PoolScope::Cluster), None],
+        (false, Verdict::Drop | Verdict::Reject | Verdict::LeaveAlone) => [None, None],
+    }
+}
+
 fn size_of(pool: &Pool) -> u32 {
     u32::try_from(pool.endpoints.len()).unwrap_or(u32::MAX)
 }

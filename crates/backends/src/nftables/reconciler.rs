@@ -137,7 +137,7 @@ impl<K: NftTables> Reconciler<K> {
                 self.settle(*applied)?
             }
             (State::Applied(applied), Reason::Repair) if Observed::is_in_force(&mut self.kernel)? => {
-                self.rewrite_or_replace(plan, Program::of(plan, applied.program.ids().clone()))?
+                self.repair(plan, &applied)?
             }
             (State::Applied(applied), Reason::Look | Reason::Repair) => {
                 self.look(plan, Some(applied.program.ids()))?
@@ -157,6 +157,20 @@ impl<K: NftTables> Reconciler<K> {
         let (applied, report) = self.settle(*applied)?;
         self.state = State::Applied(Box::new(applied));
         Ok(report)
+    }
+
+    /// Writes everything anew, unless it was another Ferrule of the same mind that wrote: two of them must not fight.
+    fn repair(&mut self, plan: &FamilyPlan, applied: &Applied) -> Result<(Applied, SyncReport), SyncError> {
+        let (program, elements) = Program::of(plan, applied.program.ids().clone());
+        if let Observed::Ours(stamp) = Observed::table(&mut self.kernel)?
+            && stamp != applied.stamp
+            && stamp.hash == program.hash().as_number()
+            && observed::holds(&mut self.kernel, &program, &elements)?
+        {
+            let applied = Applied { program, stamp, known: None, lingering: Lingering::default() };
+            return Ok((applied, SyncReport::default()));
+        }
+        self.rewrite_or_replace(plan, (program, elements))
     }
 
     /// Removes the table and all in it.
@@ -294,7 +308,9 @@ impl<K: NftTables> Reconciler<K> {
             return self.replace(plan);
         }
         let rewritten = self.rewrite(program, elements);
-        if matches!(rewritten, Err(SyncError::Commit(CommitError::Refused { .. }))) {
+        if rewritten.is_ok() {
+            self.refused_rewrites = 0;
+        } else if matches!(rewritten, Err(SyncError::Commit(CommitError::Refused { .. }))) {
             self.refused_rewrites += 1;
         }
         rewritten

@@ -47,6 +47,7 @@ pub fn listen(own: Vec<u32>, events: Sender<Event>) -> Result<(), ListenError> {
                 return;
             }
         }
+        error!("Changes of rules and addresses are no longer listened to, only looked for every hour");
     };
     std::thread::Builder::new().name("kernel-news".to_owned()).spawn(work).map_err(ListenError::Thread)?;
     Ok(())

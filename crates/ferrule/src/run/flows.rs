@@ -1,7 +1,7 @@
 //! Stale UDP flows, deleted by a thread of its own: the table of connections may be long, and the next change must not wait.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::conntrack::{self, Conntrack, SentTo};
@@ -16,6 +16,9 @@ use crate::causes::with_causes;
 /// Up to this many frontends are asked for one by one, so that the kernel picks out their flows. Beyond, one list of all UDP
 /// flows is cheaper than as many walks through the table.
 const ASKED_ONE_BY_ONE: usize = 8;
+
+/// After a failure it is tried again this much later.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// What one look through the flows brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,49 +55,71 @@ impl FlowCleaner {
 }
 
 fn work(todo: &Receiver<(IpFamily, StaleFlows)>, report: &impl Fn(Cleaned)) {
-    while let Ok((family, stale)) = todo.recv() {
-        let mut orders = PerFamily::default();
-        orders.set(family, stale);
-        // What came meanwhile is done in the same walk.
-        for (family, newer) in todo.try_iter() {
-            match orders.slot(family) {
-                Some(stale) => stale.merge(newer),
-                slot @ None => *slot = Some(newer),
-            }
+    let mut orders: PerFamily<StaleFlows> = PerFamily::default();
+    loop {
+        // What could not be deleted is tried again with what comes next, or after a while.
+        let next = if orders.is_empty() {
+            todo.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            todo.recv_timeout(RETRY)
+        };
+        match next {
+            Ok(order) => take(&mut orders, order),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
-        for (family, stale) in orders.iter() {
-            clean(family, stale, report);
+        // What came meanwhile is done in the same walk.
+        for order in todo.try_iter() {
+            take(&mut orders, order);
+        }
+        for family in IpFamily::BOTH {
+            if orders.get(family).is_some_and(|stale| clean(family, stale, report)) {
+                *orders.slot(family) = None;
+            }
         }
     }
 }
 
-fn clean(family: IpFamily, stale: &StaleFlows, report: &impl Fn(Cleaned)) {
+fn take(orders: &mut PerFamily<StaleFlows>, (family, newer): (IpFamily, StaleFlows)) {
+    match orders.slot(family) {
+        Some(stale) => stale.merge(newer),
+        slot @ None => *slot = Some(newer),
+    }
+}
+
+/// Says whether it is done.
+fn clean(family: IpFamily, stale: &StaleFlows, report: &impl Fn(Cleaned)) -> bool {
     let began = Instant::now();
     match delete_stale(family, stale) {
         Ok(deleted) => {
             let took = began.elapsed();
             info!(v = 2, %family, deleted, ?took, "Looked for stale UDP flows");
             report(Cleaned { family, deleted, took });
+            true
         }
         Err(error) => {
             let err = with_causes(&error);
-            warn!(%family, err, "Stale UDP flows could not be deleted, clients may reach endpoints that are gone");
+            warn!(%family, err, "Stale UDP flows could not be deleted, trying again");
+            false
         }
     }
 }
 
-/// Deletes the stale flows of a family; says how many there were.
+/// Deletes the stale flows of a family; says how many there were. One that cannot be deleted does not save the others.
 pub fn delete_stale(family: IpFamily, stale: &StaleFlows) -> Result<usize, NetlinkError> {
     let mut kernel = Conntrack::open()?;
     let mut deleted = 0;
+    let mut failure = None;
     for sent_to in questions(stale) {
         let listed = kernel.flows_to(family_of(family), conntrack::UDP, sent_to)?;
         for flow in listed.items.iter().filter(|flow| stale.contains(&as_planned(flow))) {
-            kernel.delete(flow)?;
-            deleted += 1;
+            match kernel.delete(flow) {
+                Ok(()) => deleted += 1,
+                Err(error) => failure = Some(error),
+            }
         }
     }
-    Ok(deleted)
+    failure.map_or(Ok(deleted), Err)
 }
 
 fn questions(stale: &StaleFlows) -> Vec<SentTo> {

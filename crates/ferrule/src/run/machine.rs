@@ -46,9 +46,6 @@ fn usable_nftables(primary: IpFamily) -> Result<Families, StartError> {
     let wanted = families(ProxyMode::Nftables, &family_facts((true, true)), primary)?;
     let Findings { kernel, ipv4, ipv6, conntrack } = probe(TABLE);
     info!(v = 2, kernel, "Kernel");
-    if let Err(error) = conntrack {
-        warn!(err = with_causes(&error), "Stale UDP flows cannot be found and stay until they expire");
-    }
     let mut found = PerFamily { v4: Some(ipv4), v6: Some(ipv6) };
     let mut usable = Vec::new();
     for family in wanted.served() {
@@ -60,6 +57,9 @@ fn usable_nftables(primary: IpFamily) -> Result<Families, StartError> {
             }
             None => {}
         }
+    }
+    if let Err(error) = conntrack {
+        warn!(err = with_causes(&error), "Stale UDP flows cannot be found and stay until they expire");
     }
     let stack = if usable.len() > 1 { Stack::Dual } else { Stack::Single };
     Ok(Families { primary, stack })

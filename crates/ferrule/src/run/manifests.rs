@@ -3,7 +3,7 @@
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
-use ferrule_watch::file::ManifestFolder;
+use ferrule_watch::file::{FileProblem, ManifestFolder, Reading};
 use tracing::{error, info};
 
 use super::{Event, News};
@@ -12,16 +12,22 @@ use crate::causes::with_causes;
 /// How often the folder is read without being told: what a link points to may change unseen.
 const UNTOLD: Duration = Duration::from_secs(30);
 
+/// How often a folder that went away is looked for.
+const MISSING: Duration = Duration::from_secs(1);
+
 /// Goes on watching a folder that was read; ends with the loop.
 pub fn watch(mut folder: ManifestFolder, events: Sender<Event>) -> std::io::Result<()> {
     let work = move || {
+        let mut told = Vec::new();
         loop {
-            let news = read(&mut folder);
+            let news = said(folder.read(), &mut told);
             let is_news = !news.changes.is_empty() || !news.diagnostics.is_empty();
             if is_news && events.send(Event::News(news)).is_err() {
                 return;
             }
-            if let Err(error) = folder.wait(UNTOLD) {
+            // A folder that is not there cannot be watched, only looked for.
+            let patience = if folder.path().is_dir() { UNTOLD } else { MISSING };
+            if let Err(error) = folder.wait(patience) {
                 error!(err = with_causes(&error), "The folder of manifests is no longer watched");
                 return;
             }
@@ -34,11 +40,15 @@ pub fn watch(mut folder: ManifestFolder, events: Sender<Event>) -> std::io::Resu
 /// Reads the folder and logs what is wrong with its files; the rest is for the loop.
 pub fn read(folder: &mut ManifestFolder) -> News {
     let began = Instant::now();
-    let reading = folder.read();
-    if !reading.changes.is_empty() {
-        info!(v = 2, changes = reading.changes.len(), took = ?began.elapsed(), "Read manifests");
-    }
-    for problem in &reading.problems {
+    let news = said(folder.read(), &mut Vec::new());
+    info!(v = 2, changes = news.changes.len(), took = ?began.elapsed(), "Read manifests");
+    news
+}
+
+/// Logs what is wrong and was not told by the last reading.
+fn said(reading: Reading, told: &mut Vec<FileProblem>) -> News {
+    let before = std::mem::replace(told, reading.problems.clone());
+    for problem in reading.problems.iter().filter(|problem| !before.contains(problem)) {
         if problem.is_note() {
             info!(problem = %problem, "Manifest");
         } else {

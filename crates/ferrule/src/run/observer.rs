@@ -9,7 +9,7 @@ use ferrule_plan::{FamilyPlan, PlanDelta};
 use tracing::error;
 
 use crate::events;
-use crate::health::{Eligibility, Moment};
+use crate::health::{Eligibility, Moment, ServiceHealth};
 use crate::http::{ListenAddresses, ServiceChecks};
 use crate::metrics::SyncKind;
 use crate::notify;
@@ -122,6 +122,15 @@ impl Observer {
             }
         }
         self.listen(family);
+    }
+
+    /// After failures, what load balancers are told is taken from the whole plan: what changed meanwhile is not known.
+    pub fn is_checked_anew(&mut self, family: IpFamily, plan: &FamilyPlan) {
+        let mut health = ServiceHealth::default();
+        for (name, check) in plan.health_checks() {
+            health.set(&name, Some(check));
+        }
+        *self.status.services().slot(family) = Some(health);
     }
 
     /// Every family is in line.

@@ -13,6 +13,10 @@ const CHEAP: Duration = Duration::from_millis(50);
 /// A repair does not wait for a longer pause than this.
 const LONGEST_WAIT_FOR_REPAIR: Duration = Duration::from_secs(1);
 
+/// So many repairs in a row come as soon as they are wanted, further ones with a pause.
+const REPAIRS_AT_ONCE: u32 = 3;
+const PAUSE_BETWEEN_REPAIRS: Duration = Duration::from_millis(500);
+
 /// The pause between two syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
@@ -58,6 +62,8 @@ pub struct Pacing {
     /// When there is a sync that nobody asked for.
     next_unasked: Instant,
     failures: u32,
+    /// How many syncs in a row were repairs.
+    repairs: u32,
     /// Time spent syncing beyond its share, at the end of the last sync.
     debt: Duration,
     last_end: Instant,
@@ -74,6 +80,7 @@ impl Pacing {
             not_before_for_repair: now,
             next_unasked: now + pace.at_least_every,
             failures: 0,
+            repairs: 0,
             debt: Duration::ZERO,
             last_end: now,
         }
@@ -104,10 +111,11 @@ impl Pacing {
         }
     }
 
-    /// A sync begins; what is wanted from now on is for the next one.
-    pub fn begin(&mut self) {
-        self.wanted = false;
+    /// A sync begins; what is wanted from now on is for the next one. Says whether anybody asked for this one.
+    pub fn begin(&mut self) -> bool {
+        self.repairs = if self.urgent { self.repairs.saturating_add(1) } else { 0 };
         self.urgent = false;
+        std::mem::take(&mut self.wanted)
     }
 
     /// A sync that began then has ended now.
@@ -121,7 +129,13 @@ impl Pacing {
             Pause::ByCost { at_most } => (self.debt.saturating_sub(CHEAP) * SHARE).min(at_most),
         };
         self.not_before = now + pause;
-        self.not_before_for_repair = now + pause.min(LONGEST_WAIT_FOR_REPAIR);
+        // Somebody who goes on breaking things must not keep us busy.
+        let between_repairs =
+            if self.repairs > REPAIRS_AT_ONCE { PAUSE_BETWEEN_REPAIRS } else { Duration::ZERO };
+        self.not_before_for_repair = now + pause.min(LONGEST_WAIT_FOR_REPAIR).max(between_repairs);
+        if self.repairs > REPAIRS_AT_ONCE {
+            self.not_before = self.not_before.max(self.not_before_for_repair);
+        }
         self.failures = if succeeded { 0 } else { self.failures.saturating_add(1) };
         self.next_unasked = now + if succeeded { self.pace.at_least_every } else { self.until_retry() };
     }

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use ferrule_backends::{Dataplane, Reason, SyncError, SyncReport, Way};
 use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Timestamp, Touched};
-use ferrule_plan::{NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
+use ferrule_plan::{FamilyPlan, NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
 use tracing::{error, info, warn};
 
 use super::News;
 use super::drift::Drift;
 use super::flows::FlowCleaner;
 use super::observer::Observer;
+use super::repair_log::RepairLog;
 use super::told::Told;
 use super::view::{Site, health_check_addresses};
 use crate::causes::with_causes;
@@ -29,6 +30,7 @@ pub struct Proxy {
     families: PerFamily<Served>,
     flows: FlowCleaner,
     observer: Observer,
+    repairs: RepairLog,
     unusable: Told,
     contested: Told,
 }
@@ -39,8 +41,8 @@ struct Served {
     need: Need,
     /// Whether it was never synced.
     is_first: bool,
-    /// Whether all flows are to be looked through after the next success, since what was stale before is not known.
-    all_flows: bool,
+    /// Flows that failed syncs would have made stale. Present before the first success too, when all flows are looked through.
+    missed: Option<StaleFlows>,
     /// Whether something is to be taken away in a while.
     lingering: bool,
 }
@@ -81,7 +83,7 @@ impl Proxy {
             dataplane,
             need: Need::Look,
             is_first: true,
-            all_flows: true,
+            missed: Some(StaleFlows::default()),
             lingering: false,
         };
         observer.begins();
@@ -94,6 +96,7 @@ impl Proxy {
             families: dataplanes.map(served),
             flows,
             observer,
+            repairs: RepairLog::default(),
             unusable: Told::default(),
             contested: Told::default(),
         }
@@ -229,11 +232,15 @@ impl Proxy {
             Need::Nothing => Reason::PlanChanged(delta),
         };
         let began = Instant::now();
-        let result = served.dataplane.sync(plan, reason);
+        let result = served.sync(plan, reason, delta);
         let took = began.elapsed();
         match &result {
             Ok(report) => {
-                log_success(family, &need, report, took);
+                if let Need::Repair(drift) = &need {
+                    self.repairs.tell(family, drift.as_ref(), (report.written, took));
+                } else {
+                    log_success(family, &need, report, took);
+                }
                 self.observer.succeeded(family, report, took);
                 if std::mem::take(&mut served.is_first) {
                     self.observer.started(family, report);
@@ -241,21 +248,20 @@ impl Proxy {
                 if matches!(need, Need::Repair(_)) {
                     self.observer.repaired(family);
                 }
+                let missed = std::mem::take(&mut served.missed);
+                if missed.is_some() {
+                    self.observer.is_checked_anew(family, plan);
+                }
                 self.observer.is_in_line(family, plan, delta);
                 served.lingering = report.lingering > 0;
-                let stale = if std::mem::take(&mut served.all_flows) {
-                    StaleFlows::under(plan)
-                } else {
-                    StaleFlows::by_change(plan, delta)
-                };
-                self.flows.delete(family, stale);
+                self.flows.delete(family, stale_flows(plan, delta, missed));
             }
             Err(error) => {
-                error!(%family, err = with_causes(error), "Sync failed, the rules in the kernel stay as they are");
+                error!(%family, err = with_causes(error), "Sync failed, it is tried again");
                 let kind = if matches!(need, Need::Nothing) { SyncKind::Partial } else { SyncKind::Full };
                 self.observer.failed(family, (error, kind), took);
                 served.need = Need::Look;
-                served.all_flows = true;
+                served.missed.get_or_insert_default().merge(StaleFlows::by_change(plan, delta));
             }
         }
         Some(result)
@@ -285,6 +291,32 @@ impl Proxy {
     }
 }
 
+impl Served {
+    /// A look at what is there does not write what changed: that comes first.
+    fn sync(
+        &mut self,
+        plan: &FamilyPlan,
+        reason: Reason<'_>,
+        delta: &PlanDelta,
+    ) -> Result<SyncReport, SyncError> {
+        if !matches!(reason, Reason::Look) || self.is_first || delta.is_empty() {
+            return self.dataplane.sync(plan, reason);
+        }
+        let changed = self.dataplane.sync(plan, Reason::PlanChanged(delta))?;
+        let looked = self.dataplane.sync(plan, Reason::Look)?;
+        Ok(if looked.commits == 0 { SyncReport { lingering: looked.lingering, ..changed } } else { looked })
+    }
+}
+
+/// Flows to be deleted after a success: those of this change, or all there are if syncs failed before.
+fn stale_flows(plan: &FamilyPlan, delta: &PlanDelta, missed: Option<StaleFlows>) -> StaleFlows {
+    let by_change = StaleFlows::by_change(plan, delta);
+    let Some(mut stale) = missed else { return by_change };
+    stale.merge(by_change);
+    stale.merge(StaleFlows::under(plan));
+    stale
+}
+
 /// The object a change is about, as reports name it.
 fn object_of(change: &Change) -> (ObjectKind, String) {
     match change {
@@ -298,15 +330,10 @@ fn object_of(change: &Change) -> (ObjectKind, String) {
 fn log_success(family: IpFamily, need: &Need, report: &SyncReport, took: Duration) {
     let SyncReport { written, removed, commits, way, .. } = *report;
     match need {
-        Need::Repair(drift) => {
-            let what = drift.as_ref().map(|drift| drift.what.as_str());
-            let by = drift.as_ref().and_then(|drift| drift.by.as_deref()).unwrap_or("unknown");
-            warn!(%family, what, by, written, ?took, "Another program changed our rules, repaired");
-        }
         Need::Look if way != Way::Adopted => {
             info!(%family, written, removed, commits, ?took, way = way.name(), "Rules written");
         }
-        Need::Look | Need::Nothing => {
+        Need::Look | Need::Nothing | Need::Repair(_) => {
             info!(v = 2, %family, written, removed, commits, ?took, way = way.name(), "Synced");
         }
     }

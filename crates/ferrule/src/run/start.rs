@@ -26,14 +26,14 @@ use super::iptables::{self, Served};
 use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
-use super::source::{self, Source};
+use super::source::{self, Running, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
 use crate::causes::with_causes;
 use crate::cleanup;
 use crate::config::live::LiveConfig;
 use crate::events::{self, Recorder};
-use crate::health::ProxyHealth;
+use crate::health::{Eligibility, ProxyHealth};
 use crate::host::{self, RealFiles};
 use crate::http::hosting::{self, BindError};
 use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
@@ -144,6 +144,10 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &inlet)?,
     };
     let status = status(settings, configz, recorder)?;
+    if matches!(running, Running::Manifests) {
+        // Nobody takes a node out of a cluster there is not; a Node that is leaving still says so.
+        status.health().set_eligibility(Eligibility::Yes);
+    }
     let runtime = hosting::start().map_err(StartError::Threads)?;
     serve_pages(settings, &status, &runtime, (flags, log.clone()))?;
     let site = Site { name, families: families.served(), interface_addresses: BTreeSet::new() };

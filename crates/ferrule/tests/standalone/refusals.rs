@@ -85,6 +85,15 @@ fn a_table_that_another_program_owns_is_left_to_it() {
 
 /// An `nft` that made the table its own and lives on.
 fn owner(node: &Namespace) -> (Program, ChildStdin) {
+    owning(node, "")
+}
+
+/// The same in the place of the table that is there.
+pub fn owner_instead_of_our_table(node: &Namespace) -> (Program, ChildStdin) {
+    owning(node, "delete table ip kube-proxy; ")
+}
+
+fn owning(node: &Namespace, before: &str) -> (Program, ChildStdin) {
     let spawned = node.run(|| {
         Command::new("nft")
             .arg("-i")
@@ -95,10 +104,11 @@ fn owner(node: &Namespace) -> (Program, ChildStdin) {
     });
     let mut nft = spawned.expect("the node").expect("nft starts");
     let mut commands = nft.stdin.take().expect("its input");
-    commands.write_all(b"add table ip kube-proxy { flags owner; }\n").expect("a command");
+    let command = format!("{before}add table ip kube-proxy {{ flags owner; }}\n");
+    commands.write_all(command.as_bytes()).expect("a command");
     let program = Program::watching(nft).expect("its log");
     let mut kernel = node.run(|| NftClient::open(Family::Ip)).expect("the node").expect("a socket");
-    until(|| kernel.table().ok().flatten());
+    until(|| kernel.table().ok().flatten().and_then(|table| table.owner));
     (program, commands)
 }
 

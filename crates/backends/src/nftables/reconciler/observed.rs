@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use ferrule_kernel::kernel::NftTables;
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Chain, Element, KeyBytes, Name, Set, Value};
-use ferrule_plan::{FamilyPlan, FrontendKey, PoolId, PoolScope};
+use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, PoolId, PoolScope};
 
+use crate::nftables::frontend::mapped_scopes;
 use crate::nftables::keys;
 use crate::nftables::names::{SetName, Table, may_be_pool_chain, sticky_pools_map};
 use crate::nftables::program::{Elements, LAYOUT, Program};
@@ -50,7 +51,7 @@ pub(super) fn sticky_ids(kernel: &mut impl NftTables, plan: &FamilyPlan) -> Resu
     let numbers = pool_numbers(kernel)?;
     let mut pools: BTreeMap<u32, PoolId> = BTreeMap::new();
     for (key, frontend) in plan.frontends() {
-        for (scope, number) in numbers_of(key, &numbers) {
+        for (scope, number) in numbers_of(key, frontend, &numbers) {
             let id = PoolId { owner: frontend.owner.clone(), scope };
             let sticks = plan.pool(&id.owner, scope).is_some_and(|pool| pool.affinity_seconds.is_some());
             if sticks {
@@ -86,19 +87,17 @@ fn pool_numbers(kernel: &mut impl NftTables) -> Result<PoolNumbers, NetlinkError
 }
 
 /// The numbers a frontend's pools had.
-///
-/// A frontend with one pool has it in the first map whichever it is, so both scopes are tried for it.
-fn numbers_of(key: &FrontendKey, numbers: &PoolNumbers) -> Vec<(PoolScope, u32)> {
+fn numbers_of(key: &FrontendKey, frontend: &Frontend, numbers: &PoolNumbers) -> Vec<(PoolScope, u32)> {
     let (table, key) = match *key {
         FrontendKey::Address(ip, protocol, port) => (Table::Address, keys::service(ip, protocol, port)),
         FrontendKey::NodePort(protocol, port) => (Table::NodePort, keys::node_port(protocol, port)),
         FrontendKey::OtherPorts(_) | FrontendKey::LoopbackNodePort(..) => return Vec::new(),
     };
-    let number = |scope| numbers.get(&(sticky_pools_map(table, scope).name(), key.clone())).copied();
-    let (first, second) = (number(PoolScope::Cluster), number(PoolScope::Local));
-    let cluster = first.map(|number| (PoolScope::Cluster, number));
-    let local = second.or(first.filter(|_| second.is_none())).map(|number| (PoolScope::Local, number));
-    cluster.into_iter().chain(local).collect()
+    // The first of the maps holds whichever pool is a frontend's only one.
+    let maps = [PoolScope::Cluster, PoolScope::Local];
+    let in_map = |map| numbers.get(&(sticky_pools_map(table, map).name(), key.clone())).copied();
+    let scopes = mapped_scopes(frontend).into_iter().zip(maps);
+    scopes.filter_map(|(scope, map)| Some((scope?, in_map(map)?))).collect()
 }
 
 /// An endpoint that clients stick to.

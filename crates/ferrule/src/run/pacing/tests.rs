@@ -151,6 +151,24 @@ fn cheap_syncs_follow_each_other_at_once_and_dear_ones_wait() {
 }
 
 #[test]
+fn repairs_without_end_come_with_a_pause() {
+    let pause = Pause::ByCost { at_most: Duration::from_secs(1) };
+    let mut driven = Driven::after_a_sync(Pace { pause, ..PACE }, true);
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        driven.pacing.want_repair();
+        let due = driven.due();
+        times.push(format!("{due:.1}"));
+        driven.runs_at(due, true);
+    }
+    assert_eq!(times, ["0.0", "0.0", "0.0", "0.0", "0.5"]);
+    driven.pacing.want();
+    driven.runs_at(10.0, true);
+    driven.pacing.want_repair();
+    assert!((driven.due() - 10.0).abs() < 1e-9, "forgotten after a sync of another kind");
+}
+
+#[test]
 fn a_repair_does_not_wait_for_a_long_pause() {
     let pace = Pace { pause: Pause::Fixed(Duration::from_secs(8)), ..PACE };
     let mut driven = Driven::after_a_sync(pace, true);
