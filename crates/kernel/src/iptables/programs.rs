@@ -101,8 +101,13 @@ impl Programs {
 
     /// How many rules a chain has, if it is there.
     pub fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
-        const ABSENT: [&str; 3] =
-            ["No chain/target/match by that name", "No such file or directory", "does not exist"];
+        // The last one is what 1.8.9 says of a chain that it does not find.
+        const ABSENT: [&str; 4] = [
+            "No chain/target/match by that name",
+            "No such file or directory",
+            "does not exist",
+            "is incompatible, use 'nft' tool",
+        ];
         let seconds = LOCK_PATIENCE_SECONDS.to_string();
         let arguments = ["-w", &seconds, "-t", table, "-S", chain];
         match run(&self.name(""), "looking at a chain", (&arguments, "")) {

@@ -1,0 +1,206 @@
+//! The same node twice, in two namespaces: the real kube-proxy on one, Ferrule on the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ferrule_kernel::iptables::{Programs, Saved, Variant};
+use ferrule_kernel::nft::Family;
+use ferrule_testkit::Program;
+use ferrule_testkit::api_server::{ApiServer, User, program};
+use ferrule_testkit::netns::Namespace;
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+/// Chains in which kube-proxy writes Services in any order.
+const UNORDERED: [&str; 4] =
+    ["KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS", "KUBE-PROXY-FIREWALL"];
+
+/// The rules of a family, by table and chain.
+type Rules = BTreeMap<(String, String), Vec<String>>;
+
+/// Both nodes.
+pub struct Pair {
+    server: &'static ApiServer,
+    theirs: (Namespace, Program),
+    ours: (Namespace, Program),
+    /// The number of the marker by which both are known to have seen everything before.
+    marker: u32,
+}
+
+impl Pair {
+    pub fn start() -> Self {
+        let server = ApiServer::shared();
+        let node =
+            json!({ "metadata": { "name": "peer", "labels": { "topology.kubernetes.io/zone": "zone-a" } } });
+        create(server, "/api/v1/nodes", &node);
+        let addresses = ["192.0.2.10", "fd00::10"].map(|ip| json!({ "type": "InternalIP", "address": ip }));
+        let status = json!({ "status": { "addresses": addresses } });
+        server.patch("/api/v1/nodes/peer/status", &status).expect("the node's addresses");
+        let theirs = namespace(server, "kube-proxy", [172, 31, 81, 1]);
+        let unwritten = [
+            "--conntrack-max-per-core=0",
+            "--conntrack-tcp-timeout-established=0",
+            "--conntrack-tcp-timeout-close-wait=0",
+        ];
+        let kube_proxy = run(server, &theirs, (&program("kube-proxy"), &unwritten));
+        let ours = namespace(server, "ferrule", [172, 31, 81, 2]);
+        let ferrule = run(server, &ours, (Path::new(env!("CARGO_BIN_EXE_ferrule")), &[]));
+        Self { server, theirs: (theirs, kube_proxy), ours: (ours, ferrule), marker: 0 }
+    }
+
+    /// Creates objects, Services before slices.
+    pub fn write(&self, objects: &[Value]) {
+        for object in objects {
+            let path = collection(object);
+            let created = create(self.server, path, object);
+            if object.get("status").is_some() {
+                let name = created["metadata"]["name"].as_str().expect("a name");
+                let status = json!({ "status": object["status"] });
+                self.server.patch(&format!("{path}/{name}/status"), &status).expect("a status");
+            }
+        }
+    }
+
+    /// Replaces objects that are there.
+    pub fn rewrite(&self, objects: &[Value]) {
+        for object in objects {
+            let path = path(object);
+            let replaced = self.server.replace(&path, object).map_err(|error| error.with_sources());
+            replaced.expect("an object is replaced");
+        }
+    }
+
+    pub fn delete(&self, objects: &[Value]) {
+        for object in objects {
+            self.server.delete(&path(object)).expect("an object is deleted");
+        }
+    }
+
+    /// Waits until both have seen everything and have the same rules; how many, or what differs.
+    pub fn settle(&mut self) -> Result<usize, String> {
+        let marker = self.mark();
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let (theirs, ours) = (rules(&self.theirs.0), rules(&self.ours.0));
+            let both_saw = [&theirs, &ours].iter().all(|rules| saw(&rules[0], &marker));
+            if both_saw && theirs == ours {
+                return Ok(ours.iter().flat_map(BTreeMap::values).map(Vec::len).sum());
+            }
+            if Instant::now() > give_up {
+                let log = self.ours.1.log();
+                let end = log.iter().rev().take(5).map(String::as_str).collect::<Vec<_>>().join("\n");
+                return Err(format!("{}\nthe end of our log:\n{end}", differences(&theirs, &ours)));
+            }
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// A Service with an endpoint, written after everything else; its name is in the rules once it was seen.
+    fn mark(&mut self) -> String {
+        let old = format!("marker-{}", self.marker);
+        self.marker += 1;
+        let name = format!("marker-{}", self.marker);
+        let objects = |name: &str| {
+            [
+                json!({ "metadata": { "name": name }, "kind": "Service",
+                        "spec": { "ports": [{ "port": 7 }], "clusterIP": format!("10.99.0.{}", self.marker % 200 + 1) } }),
+                json!({ "metadata": { "name": name, "labels": { "kubernetes.io/service-name": name } },
+                        "kind": "EndpointSlice", "addressType": "IPv4", "ports": [{ "name": "", "port": 7 }],
+                        "endpoints": [{ "addresses": ["10.244.9.9"], "conditions": { "ready": true } }] }),
+            ]
+        };
+        if self.marker > 1 {
+            self.delete(&objects(&old));
+        }
+        self.write(&objects(&name));
+        format!("{name} -> 10.244.9.9:7")
+    }
+}
+
+fn namespace(server: &ApiServer, name: &str, address: [u8; 4]) -> Namespace {
+    let namespace = Namespace::new(name).expect("a namespace");
+    server.join(&namespace, address.into()).expect("a way to the API server");
+    let commands = "address add 192.0.2.10/32 dev lo\naddress add fd00::10/128 dev lo nodad\n";
+    namespace.feed("ip", &["-batch", "-"], commands).expect("the node's addresses");
+    namespace
+}
+
+fn run(server: &ApiServer, namespace: &Namespace, (program, more): (&Path, &[&str])) -> Program {
+    let kubeconfig = server.kubeconfig(User::KubeProxy).expect("a kubeconfig");
+    let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+    let mut arguments = vec![
+        kubeconfig.as_str(),
+        "--hostname-override=peer",
+        "--proxy-mode=iptables",
+        "--cluster-cidr=10.244.0.0/16,fd44::/32",
+        "--iptables-min-sync-period=50ms",
+    ];
+    arguments.extend(more);
+    Program::start(namespace, program, &arguments).expect("it starts")
+}
+
+fn create(server: &ApiServer, path: &str, object: &Value) -> Value {
+    server.create(path, object).map_err(|error| error.with_sources()).expect("an object")
+}
+
+fn collection(object: &Value) -> &'static str {
+    if object["kind"] == "Service" { SERVICES } else { SLICES }
+}
+
+fn path(object: &Value) -> String {
+    format!("{}/{}", collection(object), object["metadata"]["name"].as_str().expect("a name"))
+}
+
+/// Both families' rules.
+fn rules(namespace: &Namespace) -> [Rules; 2] {
+    [Family::Ip, Family::Ip6].map(|family| {
+        let saved = namespace.run(|| Programs::of(family, Variant::Default).save()).expect("the namespace");
+        by_chain(&saved.expect("iptables-save"))
+    })
+}
+
+fn by_chain(saved: &Saved) -> Rules {
+    let mut rules = Rules::new();
+    for table in &saved.tables {
+        for chain in &table.chains {
+            rules.entry((table.name.clone(), chain.name.clone())).or_default();
+        }
+        for rule in &table.rules {
+            rules.entry((table.name.clone(), rule.chain.clone())).or_default().push(rule.text.clone());
+        }
+    }
+    for ((_, chain), rules) in &mut rules {
+        if UNORDERED.contains(&chain.as_str()) {
+            // What must come last is about all addresses; where it is, is looked at apart.
+            let last = rules.last().cloned().filter(|rule| rule.contains("must be the last rule"));
+            rules.sort_unstable();
+            rules.extend(last.map(|rule| format!("last: {rule}")));
+        }
+    }
+    rules
+}
+
+fn saw(rules: &Rules, marker: &str) -> bool {
+    rules.values().flatten().any(|rule| rule.contains(marker))
+}
+
+fn differences(theirs: &[Rules; 2], ours: &[Rules; 2]) -> String {
+    let lines = |rules: &[Rules; 2]| -> BTreeSet<String> {
+        let each = rules.iter().zip(["IPv4", "IPv6"]).flat_map(|(rules, family)| {
+            rules.iter().flat_map(move |((table, chain), rules)| {
+                let numbered = rules.iter().enumerate();
+                let rules = numbered.map(move |(at, rule)| format!("{family} {table} {chain} {at}: {rule}"));
+                rules.chain([format!("{family} {table} {chain}")])
+            })
+        });
+        each.collect()
+    };
+    let (theirs, ours) = (lines(theirs), lines(ours));
+    let only = |these: &BTreeSet<String>, those: &BTreeSet<String>, sign: &str| {
+        these.difference(those).map(|line| format!("{sign} {line}\n")).collect::<Vec<_>>().concat()
+    };
+    only(&theirs, &ours, "kube-proxy:") + &only(&ours, &theirs, "ferrule:   ")
+}
