@@ -162,7 +162,7 @@ impl Cluster {
             let state = self.draw.one_of(&["ready", "ready", "ready", "unready", "serving", "ending"]);
             let mut endpoint = json!({
                 "addresses": [address],
-                "nodeName": self.draw.one_of(&["peer", "other"]),
+                "nodeName": self.draw.one_of(&["peer-0", "peer-1", "peer-2", "peer-3"]),
                 "conditions": {
                     "ready": state == "ready",
                     "serving": matches!(state, "ready" | "serving"),

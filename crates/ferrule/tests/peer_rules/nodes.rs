@@ -28,27 +28,37 @@ pub struct Pair {
     ours: (Namespace, Program),
     /// The number of the marker by which both are known to have seen everything before.
     marker: u32,
+    is_marked: bool,
 }
 
 impl Pair {
-    pub fn start() -> Self {
+    /// A pair of that number, both run with these flags.
+    pub fn start(number: u8, flags: &[&str]) -> Self {
         let server = ApiServer::shared();
+        let name = format!("peer-{number}");
         let node =
-            json!({ "metadata": { "name": "peer", "labels": { "topology.kubernetes.io/zone": "zone-a" } } });
+            json!({ "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": "zone-a" } } });
         create(server, "/api/v1/nodes", &node);
         let addresses = ["192.0.2.10", "fd00::10"].map(|ip| json!({ "type": "InternalIP", "address": ip }));
         let status = json!({ "status": { "addresses": addresses } });
-        server.patch("/api/v1/nodes/peer/status", &status).expect("the node's addresses");
-        let theirs = namespace(server, "kube-proxy", [172, 31, 81, 1]);
-        let unwritten = [
+        server.patch(&format!("/api/v1/nodes/{name}/status"), &status).expect("the node's addresses");
+        let theirs = namespace(server, "kube-proxy", [172, 31, 81, number * 2 + 1]);
+        let mut all = vec![
             "--conntrack-max-per-core=0",
             "--conntrack-tcp-timeout-established=0",
             "--conntrack-tcp-timeout-close-wait=0",
         ];
-        let kube_proxy = run(server, &theirs, (&program("kube-proxy"), &unwritten));
-        let ours = namespace(server, "ferrule", [172, 31, 81, 2]);
-        let ferrule = run(server, &ours, (Path::new(env!("CARGO_BIN_EXE_ferrule")), &[]));
-        Self { server, theirs: (theirs, kube_proxy), ours: (ours, ferrule), marker: 0 }
+        all.extend(flags);
+        let kube_proxy = run((server, &name), &theirs, (&program("kube-proxy"), &all));
+        let ours = namespace(server, "ferrule", [172, 31, 81, number * 2 + 2]);
+        let ferrule = run((server, &name), &ours, (Path::new(env!("CARGO_BIN_EXE_ferrule")), flags));
+        Self {
+            server,
+            theirs: (theirs, kube_proxy),
+            ours: (ours, ferrule),
+            marker: u32::from(number) * 1000,
+            is_marked: false,
+        }
     }
 
     /// Creates objects, Services before slices.
@@ -106,16 +116,17 @@ impl Pair {
         let objects = |name: &str| {
             [
                 json!({ "metadata": { "name": name }, "kind": "Service",
-                        "spec": { "ports": [{ "port": 7 }], "clusterIP": format!("10.99.0.{}", self.marker % 200 + 1) } }),
+                        "spec": { "ports": [{ "port": 7 }], "clusterIP": format!("10.99.{}.{}", self.marker / 1000, self.marker % 200 + 1) } }),
                 json!({ "metadata": { "name": name, "labels": { "kubernetes.io/service-name": name } },
                         "kind": "EndpointSlice", "addressType": "IPv4", "ports": [{ "name": "", "port": 7 }],
                         "endpoints": [{ "addresses": ["10.244.9.9"], "conditions": { "ready": true } }] }),
             ]
         };
-        if self.marker > 1 {
+        if self.is_marked {
             self.delete(&objects(&old));
         }
         self.write(&objects(&name));
+        self.is_marked = true;
         format!("{name} -> 10.244.9.9:7")
     }
 }
@@ -128,16 +139,16 @@ fn namespace(server: &ApiServer, name: &str, address: [u8; 4]) -> Namespace {
     namespace
 }
 
-fn run(server: &ApiServer, namespace: &Namespace, (program, more): (&Path, &[&str])) -> Program {
+fn run(
+    (server, name): (&ApiServer, &str),
+    namespace: &Namespace,
+    (program, more): (&Path, &[&str]),
+) -> Program {
     let kubeconfig = server.kubeconfig(User::KubeProxy).expect("a kubeconfig");
     let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-    let mut arguments = vec![
-        kubeconfig.as_str(),
-        "--hostname-override=peer",
-        "--proxy-mode=iptables",
-        "--cluster-cidr=10.244.0.0/16,fd44::/32",
-        "--iptables-min-sync-period=50ms",
-    ];
+    let name = format!("--hostname-override={name}");
+    let mut arguments =
+        vec![kubeconfig.as_str(), name.as_str(), "--proxy-mode=iptables", "--iptables-min-sync-period=50ms"];
     arguments.extend(more);
     Program::start(namespace, program, &arguments).expect("it starts")
 }

@@ -2,6 +2,7 @@
 
 mod drift;
 mod flows;
+mod iptables;
 mod refusals;
 mod restart;
 mod serving;
