@@ -189,7 +189,9 @@ fn above_a_thousand_endpoints_what_is_written_has_no_comments() {
     });
 }
 
-/// Row: iptables J12 Chains of Services that went are removed at once, however many endpoints there are: we know them.
+/// Chains of Services that went are removed at once, however many endpoints there are: we know them.
+///
+/// Row: iptables J12
 #[test]
 fn above_a_thousand_endpoints_stale_chains_still_go_at_once() {
     with_iptables(|| {
@@ -230,6 +232,20 @@ fn addresses_are_written_in_their_canonical_form() {
         text.contains("-d 10.96.0.1 --dport 80") && text.contains("--to-destination 10.244.1.1:8080"),
         "{text}"
     );
+}
+
+/// Row: iptables J21
+#[test]
+fn ports_without_local_endpoints_are_counted_by_policy() {
+    let policies = "internalTrafficPolicy Local externalTrafficPolicy Local";
+    let service = format!("service one NodePort clusterIP 10.96.0.1 port 80→8080 nodePort 30080 {policies}");
+    for (endpoint, expected) in
+        [("endpoint one 10.244.1.1 node a", (0, 0)), ("endpoint one 10.244.2.1 node b", (1, 1)), ("", (0, 0))]
+    {
+        let lab = Lab::with(world(&format!("{service}\n{endpoint}")), Nowhere, Host::default());
+        let counts = lab.plan().no_local_endpoints();
+        assert_eq!((counts.internal, counts.external), expected, "{endpoint}");
+    }
 }
 
 /// Row: iptables J22

@@ -1,6 +1,7 @@
 //! iptables mode: what of this host it depends on, and whether somebody emptied the tables.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use tracing::{error, info, warn};
 use super::Event;
 use super::drift::Drift;
 use crate::causes::with_causes;
-use crate::resolve::{NodeFacts, node_ports};
+use crate::resolve::node_ports;
 use crate::settings::Settings;
 
 /// All rules are looked at this often.
@@ -59,8 +60,8 @@ fn host() -> Host {
 }
 
 /// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.
-pub fn route_loopback(settings: &Settings, node: &NodeFacts) -> Result<(), SysctlError> {
-    let ips = NodeIps::settle(&node.host_ips, Some(settings.bind_address));
+pub fn route_loopback(settings: &Settings, host_ips: &[IpAddr]) -> Result<(), SysctlError> {
+    let ips = NodeIps::settle(host_ips, Some(settings.bind_address));
     let ports = node_ports(&settings.node_port_addresses, &ips);
     let loopback = ports.blocks.iter().find(|block| block.network().is_loopback());
     if let Some(block) = loopback.filter(|block| !settings.localhost_node_ports || block.network().is_ipv6())

@@ -243,7 +243,7 @@ fn iptables_dataplanes(
     events: &Sender<Event>,
 ) -> Result<PerFamily<Box<dyn Dataplane>>, StartError> {
     if served.get(IpFamily::V4).is_some() {
-        iptables::route_loopback(settings, node)?;
+        iptables::route_loopback(settings, &node.host_ips)?;
     }
     let dataplanes = iptables::dataplanes(served);
     iptables::watch(served, settings.sync.period, events.clone()).map_err(StartError::Threads)?;
