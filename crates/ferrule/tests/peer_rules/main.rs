@@ -7,7 +7,7 @@ mod nodes;
 use ferrule_testkit::{api_server, netns};
 
 use clusters::Cluster;
-use nodes::Pair;
+use nodes::{Pair, delete};
 
 /// How both are run, and how many random clusters are compared so, each three times: new, changed, gone.
 const RUNS: [(&[&str], u64); 4] = [
@@ -54,6 +54,10 @@ fn rules_are_those_of_the_real_kube_proxy() {
             rules += counts.iter().sum::<usize>();
             compared += counts.len();
         }
+        pair.write(&Cluster::random(7).objects());
+        pair.settle().expect("equal rules");
+        pair.hand_over(flags);
+        delete(&Cluster::random(7).objects());
     }
     println!("{rules} rules of {compared} states of clusters are equal");
     assert!(rules > 10 * compared, "too few rules");
@@ -66,7 +70,7 @@ fn compare(pair: &mut Pair, mut cluster: Cluster) -> Vec<usize> {
     cluster.change();
     pair.rewrite(&cluster.slices());
     steps.push(("changed", pair.settle()));
-    pair.delete(&cluster.objects());
+    delete(&cluster.objects());
     steps.push(("gone", pair.settle()));
     let told = |(step, settled): (&str, Result<usize, String>)| {
         settled

@@ -24,6 +24,7 @@ type Rules = BTreeMap<(String, String), Vec<String>>;
 /// Both nodes.
 pub struct Pair {
     server: &'static ApiServer,
+    name: String,
     theirs: (Namespace, Program),
     ours: (Namespace, Program),
     /// The number of the marker by which both are known to have seen everything before.
@@ -54,6 +55,7 @@ impl Pair {
         let ferrule = run((server, &name), &ours, (Path::new(env!("CARGO_BIN_EXE_ferrule")), flags));
         Self {
             server,
+            name,
             theirs: (theirs, kube_proxy),
             ours: (ours, ferrule),
             marker: u32::from(number) * 1000,
@@ -83,12 +85,6 @@ impl Pair {
         }
     }
 
-    pub fn delete(&self, objects: &[Value]) {
-        for object in objects {
-            self.server.delete(&path(object)).expect("an object is deleted");
-        }
-    }
-
     /// Waits until both have seen everything and have the same rules; how many, or what differs.
     pub fn settle(&mut self) -> Result<usize, String> {
         let marker = self.mark();
@@ -108,6 +104,23 @@ impl Pair {
         }
     }
 
+    /// Ferrule in the place of kube-proxy: it finds the rules as it wants them, and writes nothing.
+    pub fn hand_over(self, flags: &[&str]) {
+        let (namespace, kube_proxy) = self.theirs;
+        let before = rules(&namespace);
+        kube_proxy.kill().expect("kube-proxy is killed");
+        let mut all = flags.to_vec();
+        all.push("-v=2");
+        let who = (self.server, self.name.as_str());
+        let ferrule = run(who, &namespace, (Path::new(env!("CARGO_BIN_EXE_ferrule")), &all));
+        for family in ["IPv4", "IPv6"] {
+            let line = ferrule.wait_for(&format!("family=\"{family}\" written="), 0, PATIENCE);
+            let line = line.expect("a first sync");
+            assert!(line.contains("written=0") && line.contains("adopted"), "{line}");
+        }
+        assert_eq!(rules(&namespace), before);
+    }
+
     /// A Service with an endpoint, written after everything else; its name is in the rules once it was seen.
     fn mark(&mut self) -> String {
         let old = format!("marker-{}", self.marker);
@@ -123,11 +136,18 @@ impl Pair {
             ]
         };
         if self.is_marked {
-            self.delete(&objects(&old));
+            delete(&objects(&old));
         }
         self.write(&objects(&name));
         self.is_marked = true;
         format!("{name} -> 10.244.9.9:7")
+    }
+}
+
+/// Deletes objects.
+pub fn delete(objects: &[Value]) {
+    for object in objects {
+        ApiServer::shared().delete(&path(object)).expect("an object is deleted");
     }
 }
 
@@ -185,10 +205,11 @@ fn by_chain(saved: &Saved) -> Rules {
     }
     for ((_, chain), rules) in &mut rules {
         if UNORDERED.contains(&chain.as_str()) {
-            // What must come last is about all addresses; where it is, is looked at apart.
-            let last = rules.last().cloned().filter(|rule| rule.contains("must be the last rule"));
+            // Those that must come last are written in any order too; that they do is looked at apart.
+            let is_last = |rule: &String| rule.contains("must be the last rule");
+            let last = rules.iter().rev().take_while(|rule| is_last(rule)).count();
             rules.sort_unstable();
-            rules.extend(last.map(|rule| format!("last: {rule}")));
+            rules.push(format!("{last} last"));
         }
     }
     rules
