@@ -109,6 +109,22 @@ fn each_mode_removes_what_the_other_left() {
 }
 
 #[test]
+fn a_change_of_the_variant_leaves_nothing_in_the_other() {
+    let Some(stand) = ready() else { return };
+    run(&stand, "iptables-legacy", &["-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
+    serve(&stand, &MODE).terminate().expect("it ends");
+    let legacy = || run(&stand, "iptables-legacy-save", &[]);
+    assert!(legacy().contains("KUBE-SVC-") && !run(&stand, "iptables-nft-save", &[]).contains("KUBE-SVC-"));
+    assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS));
+    run(&stand, "iptables-legacy", &["-t", "mangle", "-X", "KUBE-IPTABLES-HINT"]);
+    run(&stand, "iptables-nft", &["-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
+    let _program = serve(&stand, &MODE);
+    assert!(run(&stand, "iptables-nft-save", &[]).contains("KUBE-SVC-"));
+    until(|| (!legacy().contains("KUBE-SERVICES")).then_some(()));
+    assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS));
+}
+
+#[test]
 fn cleanup_removes_the_rules_of_every_mode() {
     let Some(stand) = ready() else { return };
     serve(&stand, &MODE).terminate().expect("it ends");
