@@ -29,6 +29,6 @@ mod reconciler;
 
 pub use base::Host;
 pub use canary::{Pulse, pulse};
-pub use leftovers::{LeftoverError, remove_leftovers};
+pub use leftovers::{LeftoverError, remove_from_other_variant, remove_leftovers};
 pub use names::CANARY;
 pub use reconciler::Reconciler;

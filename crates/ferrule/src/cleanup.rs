@@ -5,8 +5,10 @@
 use ferrule_backends::iptables::LeftoverError;
 use ferrule_backends::nftables::{Reconciler, SyncError};
 use ferrule_backends::{iptables, ipvs};
+use ferrule_kernel::iptables::Programs;
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
+use ferrule_model::PerFamily;
 use tracing::{info, warn};
 
 use crate::causes::with_causes;
@@ -74,6 +76,19 @@ pub fn other_modes(mode: ProxyMode) {
     };
     if let Err(error) = removed {
         warn!(err = with_causes(&error), "Rules of another mode could not be removed and stay in effect");
+    }
+}
+
+/// Removes what an earlier run left in the variant of iptables that is not used any more.
+pub fn other_variants(used: PerFamily<Programs>) {
+    for (family, programs) in used.iter() {
+        match iptables::remove_from_other_variant(*programs) {
+            Ok(0) => {}
+            Ok(chains) => info!(%family, chains, "Removed rules from the other variant of iptables"),
+            Err(error) => {
+                warn!(%family, err = with_causes(&error), "Rules in the other variant of iptables stay in effect");
+            }
+        }
     }
 }
 

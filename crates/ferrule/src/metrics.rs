@@ -24,6 +24,7 @@ pub struct Metrics {
     registry: Registry,
     process: ProcessMetrics,
     syncs: Syncs,
+    restores: Restores,
     incoming: Incoming,
     answers: Answers,
     own: Own,
@@ -50,6 +51,7 @@ impl Metrics {
         let metrics = Self {
             process: ProcessMetrics::new(&declare.registry)?,
             syncs: Syncs::new(&declare)?,
+            restores: Restores::new(&declare)?,
             incoming: Incoming::new(&declare)?,
             answers: Answers::new(&declare)?,
             own: Own::new(&declare)?,
@@ -95,17 +97,17 @@ impl Metrics {
 
     /// A run of `iptables-restore` failed.
     pub fn restore_failed(&self, family: IpFamily, kind: SyncKind) {
-        self.syncs.restore_failures.with_label_values(&[label(family)]).inc();
+        self.restores.failures.with_label_values(&[label(family)]).inc();
         if kind == SyncKind::Partial {
-            self.syncs.partial_restore_failures.with_label_values(&[label(family)]).inc();
+            self.restores.partial_failures.with_label_values(&[label(family)]).inc();
         }
         self.own.failures.with_label_values(&[label(family)]).inc();
     }
 
     /// So many iptables rules are in a table, and so many of them were written now.
     pub fn rules(&self, family: IpFamily, table: &str, (total, written): (usize, usize)) {
-        self.syncs.rules_total.with_label_values(&[table, label(family)]).set(whole(total));
-        self.syncs.rules_last.with_label_values(&[table, label(family)]).set(whole(written));
+        self.restores.rules_total.with_label_values(&[table, label(family)]).set(whole(total));
+        self.restores.rules_last.with_label_values(&[table, label(family)]).set(whole(written));
     }
 
     /// Removing what lingered failed.
@@ -232,10 +234,6 @@ struct Syncs {
     programming_duration: HistogramVec,
     no_local_endpoints: IntGaugeVec,
     sync_failures: IntCounterVec,
-    restore_failures: IntCounterVec,
-    partial_restore_failures: IntCounterVec,
-    rules_total: IntGaugeVec,
-    rules_last: IntGaugeVec,
     cleanup_failures: IntCounterVec,
 }
 
@@ -276,12 +274,32 @@ impl Syncs {
                 "Failed nftables syncs",
                 &[FAMILY],
             )?,
-            restore_failures: declare.counters(
+            cleanup_failures: declare.counters(
+                "sync_proxy_rules_nftables_cleanup_failures_total",
+                "Failed removals of what is no longer used",
+                &[FAMILY],
+            )?,
+        })
+    }
+}
+
+/// What is told of `iptables-restore`.
+struct Restores {
+    failures: IntCounterVec,
+    partial_failures: IntCounterVec,
+    rules_total: IntGaugeVec,
+    rules_last: IntGaugeVec,
+}
+
+impl Restores {
+    fn new(declare: &Declaring) -> Result<Self> {
+        Ok(Self {
+            failures: declare.counters(
                 "sync_proxy_rules_iptables_restore_failures_total",
                 "Failed runs of iptables-restore",
                 &[FAMILY],
             )?,
-            partial_restore_failures: declare.counters(
+            partial_failures: declare.counters(
                 "sync_proxy_rules_iptables_partial_restore_failures_total",
                 "Failed runs of iptables-restore that were to write what changed",
                 &[FAMILY],
@@ -295,11 +313,6 @@ impl Syncs {
                 "sync_proxy_rules_iptables_last",
                 "iptables rules the last sync wrote",
                 &["table", FAMILY],
-            )?,
-            cleanup_failures: declare.counters(
-                "sync_proxy_rules_nftables_cleanup_failures_total",
-                "Failed removals of what is no longer used",
-                &[FAMILY],
             )?,
         })
     }

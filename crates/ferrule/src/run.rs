@@ -29,7 +29,7 @@ use tracing::{info, warn};
 use crate::causes::with_causes;
 use crate::config::live::Action;
 use crate::logging::LogHandle;
-use crate::settings::{Settings, SyncSettings};
+use crate::settings::{ProxyMode, Settings, SyncSettings};
 pub use drift::Drift;
 pub use flows::{Cleaned, FlowCleaner, delete_stale};
 pub use observer::Observer;
@@ -236,6 +236,12 @@ impl Loop {
     fn apply(&mut self, settings: &Settings) -> bool {
         self.log.configure(&settings.logging);
         self.pacing.set(pace(&settings.sync));
+        if settings.mode == ProxyMode::Iptables {
+            let host_ips = self.proxy.cluster().node().map_or(&[][..], |node| &node.host_ips);
+            if let Err(error) = iptables::route_loopback(settings, host_ips) {
+                warn!(err = with_causes(&error), "NodePorts on localhost will not work");
+            }
+        }
         let site = self.proxy.site();
         self.proxy.set_view(node_view(settings, &site))
     }

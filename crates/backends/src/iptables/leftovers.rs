@@ -68,6 +68,13 @@ pub fn remove_leftovers() -> Result<usize, LeftoverError> {
     failed.map_or(Ok(removed), |error| Err(error.into()))
 }
 
+/// Removes what is left in the variant that is not used, after a node changed from one to the other.
+pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError> {
+    let Some(kind) = used.kind() else { return Ok(0) };
+    let other = Variant::BOTH.into_iter().find(|variant| *variant != kind);
+    other.map_or(Ok(0), |variant| Ok(remove(&mut Programs::of(used.family(), variant))?))
+}
+
 fn remove(programs: &mut Programs) -> Result<usize, IptablesError> {
     // One that cannot be read here was not written here.
     let Ok(saved) = programs.save() else { return Ok(0) };

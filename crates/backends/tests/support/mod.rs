@@ -6,6 +6,7 @@ pub mod counting;
 pub mod iptables;
 pub mod lab;
 pub mod stream;
+pub mod xtables;
 
 use std::net::IpAddr;
 use std::process::Command;

@@ -1,6 +1,7 @@
 //! iptables mode: what of this host it depends on, and whether somebody emptied the tables.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,12 @@ use ferrule_kernel::iptables::{IptablesError, Programs};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::sysctl::{self, SysctlError};
 use ferrule_model::{IpFamily, NodeIps, PerFamily};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::Event;
 use super::drift::Drift;
 use crate::causes::with_causes;
-use crate::resolve::{NodeFacts, node_ports};
+use crate::resolve::node_ports;
 use crate::settings::Settings;
 
 /// All rules are looked at this often.
@@ -59,10 +60,15 @@ fn host() -> Host {
 }
 
 /// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.
-pub fn route_loopback(settings: &Settings, node: &NodeFacts) -> Result<(), SysctlError> {
-    let ips = NodeIps::settle(&node.host_ips, Some(settings.bind_address));
-    let addresses = node_ports(&settings.node_port_addresses, &ips).v4;
-    if settings.localhost_node_ports && addresses.contains_ipv4_loopback() {
+pub fn route_loopback(settings: &Settings, host_ips: &[IpAddr]) -> Result<(), SysctlError> {
+    let ips = NodeIps::settle(host_ips, Some(settings.bind_address));
+    let ports = node_ports(&settings.node_port_addresses, &ips);
+    let loopback = ports.blocks.iter().find(|block| block.network().is_loopback());
+    if let Some(block) = loopback.filter(|block| !settings.localhost_node_ports || block.network().is_ipv6())
+    {
+        error!(%block, "NodePorts are not served on localhost, though --nodeport-addresses lists it");
+    }
+    if settings.localhost_node_ports && ports.v4.contains_ipv4_loopback() {
         info!("Setting route_localnet=1 to allow node-ports on localhost");
         sysctl::ensure("net/ipv4/conf/all/route_localnet", "1")?;
     }

@@ -30,6 +30,14 @@ impl Usable {
             Self::Nftables(families) | Self::Iptables(families, _) => *families,
         }
     }
+
+    /// The iptables programs that are used.
+    pub fn programs(&self) -> Served {
+        match self {
+            Self::Nftables(_) => Served::default(),
+            Self::Iptables(_, served) => *served,
+        }
+    }
 }
 
 /// What can be served here of what is wanted. The primary family must be among it.

@@ -139,6 +139,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     machine::check(settings, &node, families)?;
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
     prepare(settings, mode_was_unset, &recorder);
+    let programs = usable.programs();
     let dataplanes = match usable {
         Usable::Nftables(_) => dataplanes(&families.served())?,
         Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &inlet)?,
@@ -159,8 +160,11 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let mode = settings.mode;
     let clean_up = move || {
         // On a thread of its own: programs that wait for a lock must not keep the loop waiting.
-        let _ =
-            std::thread::Builder::new().name("cleanup".to_owned()).spawn(move || cleanup::other_modes(mode));
+        let work = move || {
+            cleanup::other_modes(mode);
+            cleanup::other_variants(programs);
+        };
+        let _ = std::thread::Builder::new().name("cleanup".to_owned()).spawn(work);
     };
     // New rules are complete before old ones go, so that no connection meets a node without rules.
     let ended = Loop::new(proxy, &settings.sync, log).after_first_sync(clean_up).run(told, &inbox);
@@ -247,7 +251,7 @@ fn iptables_dataplanes(
     events: &Sender<Event>,
 ) -> Result<PerFamily<Box<dyn Dataplane>>, StartError> {
     if served.get(IpFamily::V4).is_some() {
-        iptables::route_loopback(settings, node)?;
+        iptables::route_loopback(settings, &node.host_ips)?;
     }
     let dataplanes = iptables::dataplanes(served);
     iptables::watch(served, settings.sync.period, events.clone()).map_err(StartError::Threads)?;

@@ -3,6 +3,7 @@
 mod drift;
 mod failures;
 mod flows;
+mod iptables;
 mod refusals;
 mod restart;
 mod serving;

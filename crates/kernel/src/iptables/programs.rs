@@ -37,6 +37,25 @@ impl Variant {
     }
 }
 
+/// What speaks for a variant, the strongest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Claim {
+    is_hinted: bool,
+    serves: bool,
+    rules: usize,
+}
+
+impl Claim {
+    fn of(saved: &Saved) -> Self {
+        let has = |table: &str, chain: &str| saved.table(table).is_some_and(|table| table.has_chain(chain));
+        Self {
+            is_hinted: HINTS.iter().any(|hint| has("mangle", hint)),
+            serves: has("nat", "KUBE-SERVICES"),
+            rules: saved.rules(),
+        }
+    }
+}
+
 /// The programs of one family and variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Programs {
@@ -50,20 +69,29 @@ impl Programs {
         Self { family, variant }
     }
 
-    /// The variant this node uses: the one with a hint of the kubelet's, or else with more rules, or else what `iptables` is.
+    /// The variant this node uses: the one with a hint of the kubelet's, or else with rules of a service proxy, or else with
+    /// more rules, or else what `iptables` is.
     pub fn choose(family: Family) -> Self {
-        let mut found = Vec::new();
+        let mut best = None;
         for variant in Variant::BOTH {
             let mut programs = Self::of(family, variant);
-            if let Ok(saved) = programs.save() {
-                let mangle = saved.table("mangle");
-                let hinted = mangle.is_some_and(|table| HINTS.iter().any(|hint| table.has_chain(hint)));
-                found.push((hinted, saved.rules(), programs));
+            let claim = programs.save().map(|saved| Claim::of(&saved)).unwrap_or_default();
+            if claim > best.as_ref().map_or(Claim::default(), |(claim, _)| *claim) {
+                best = Some((claim, programs));
             }
         }
-        let best = found.into_iter().filter(|(hinted, rules, _)| *hinted || *rules > 0);
-        let best = best.reduce(|best, next| if (next.0, next.1) > (best.0, best.1) { next } else { best });
-        best.map_or(Self::of(family, Variant::Default), |(_, _, programs)| programs)
+        best.map_or(Self::of(family, Variant::Default), |(_, programs)| programs)
+    }
+
+    /// Which of the two variants these programs are, if they tell.
+    pub fn kind(&self) -> Option<Variant> {
+        match self.variant {
+            Variant::Default => {
+                let told = run(&self.name(""), "asking for the version", (&["-V"], "")).ok()?;
+                Some(if told.contains("nf_tables") { Variant::Nft } else { Variant::Legacy })
+            }
+            variant => Some(variant),
+        }
     }
 
     /// The family.
@@ -101,8 +129,13 @@ impl Programs {
 
     /// How many rules a chain has, if it is there.
     pub fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
-        const ABSENT: [&str; 3] =
-            ["No chain/target/match by that name", "No such file or directory", "does not exist"];
+        // The last one is what 1.8.9 says of a chain that it does not find.
+        const ABSENT: [&str; 4] = [
+            "No chain/target/match by that name",
+            "No such file or directory",
+            "does not exist",
+            "is incompatible, use 'nft' tool",
+        ];
         let seconds = LOCK_PATIENCE_SECONDS.to_string();
         let arguments = ["-w", &seconds, "-t", table, "-S", chain];
         match run(&self.name(""), "looking at a chain", (&arguments, "")) {

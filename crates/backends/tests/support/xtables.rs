@@ -1,0 +1,151 @@
+//! A world whose iptables rules are kept step by step, in the namespace of this thread, and the text that did each step.
+
+use ferrule_backends::iptables::{Host, Reconciler};
+use ferrule_backends::{Reason, RuleCounts, SyncError, SyncReport};
+use ferrule_kernel::iptables::{IptablesError, Programs, Saved, Variant};
+use ferrule_kernel::kernel::XTables;
+use ferrule_kernel::nft::Family;
+use ferrule_model::IpFamily;
+use ferrule_plan::FamilyPlan;
+use ferrule_testkit::World;
+
+/// Tables that remember what was asked of them.
+pub struct Recording<K> {
+    pub tables: K,
+    pub texts: Vec<String>,
+    pub saves: usize,
+}
+
+/// Tables that hold nothing, and take everything.
+pub struct Nowhere;
+
+/// A world and the rules that are kept for it.
+pub struct Lab<K> {
+    pub world: World,
+    pub reconciler: Reconciler<Recording<K>>,
+}
+
+/// A world of a node and these facts, in iptables mode.
+pub fn world(facts: &str) -> World {
+    let mut world = World::default();
+    let settings =
+        "mode iptables\nloopbackNodePorts inKernel\ndetectLocal ClusterCIDR 10.244.0.0/16,fd44::/32";
+    world.run_proxy(settings).expect("settings");
+    world.say("node a addresses 192.0.2.1,fd00::1").and_then(|()| world.say(facts)).expect("facts");
+    world.settle();
+    world
+}
+
+impl Lab<Programs> {
+    /// A world of these facts, programmed.
+    pub fn of(facts: &str) -> Self {
+        Self::with(world(facts), Programs::of(Family::Ip, Variant::Nft), Host::default())
+    }
+}
+
+impl<K: XTables> Lab<K> {
+    /// A world, programmed into these tables. Some fail on purpose, and may do so now.
+    pub fn with(world: World, tables: K, host: Host) -> Self {
+        let kernel = Recording { tables, texts: Vec::new(), saves: 0 };
+        let mut lab = Self { world, reconciler: Reconciler::new(kernel, host) };
+        let _ = lab.look();
+        lab
+    }
+
+    pub fn plan(&self) -> &FamilyPlan {
+        self.world.family(IpFamily::V4).expect("IPv4 is served")
+    }
+
+    /// Says something new; what was done about it.
+    pub fn then(&mut self, facts: &str) -> SyncReport {
+        self.try_then(facts).expect("a change")
+    }
+
+    /// The same, where it may fail.
+    pub fn try_then(&mut self, facts: &str) -> Result<SyncReport, SyncError> {
+        let step = self.world.then(facts).expect("facts");
+        let delta = step.deltas.get(IpFamily::V4).cloned().expect("IPv4 is served");
+        let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
+        self.reconciler.sync(plan, Reason::PlanChanged(&delta))
+    }
+
+    /// Looks whether all is as it should be.
+    pub fn look(&mut self) -> Result<SyncReport, SyncError> {
+        let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
+        self.reconciler.sync(plan, Reason::Look)
+    }
+
+    /// The text of the last restore.
+    pub fn text(&mut self) -> String {
+        self.reconciler.kernel().texts.last().cloned().unwrap_or_default()
+    }
+
+    /// How many restores there were.
+    pub fn restores(&mut self) -> usize {
+        self.reconciler.kernel().texts.len()
+    }
+
+    /// The rules there are.
+    pub fn saved(&mut self) -> Saved {
+        self.reconciler.kernel().tables.save().expect("iptables-save")
+    }
+}
+
+/// How many rules there are in all, in filter and nat.
+pub fn totals(report: &SyncReport) -> (usize, usize) {
+    let RuleCounts { filter, nat } = report.rules.expect("counts");
+    (filter.0, nat.0)
+}
+
+/// The chains a text makes or empties, sorted.
+pub fn chains(text: &str) -> Vec<&str> {
+    let mut chains: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix(':')?.split(' ').next()).collect();
+    chains.sort_unstable();
+    chains
+}
+
+/// The chains a text removes, sorted.
+pub fn removed(text: &str) -> Vec<&str> {
+    let mut chains: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("-X ")).collect();
+    chains.sort_unstable();
+    chains
+}
+
+impl<K: XTables> XTables for Recording<K> {
+    fn family(&self) -> Family {
+        self.tables.family()
+    }
+
+    fn save(&mut self) -> Result<Saved, IptablesError> {
+        self.saves += 1;
+        self.tables.save()
+    }
+
+    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+        self.texts.push(text.to_owned());
+        self.tables.restore(text)
+    }
+
+    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
+        self.tables.rules_of(table, chain)
+    }
+}
+
+impl XTables for Nowhere {
+    fn family(&self) -> Family {
+        Family::Ip
+    }
+
+    fn save(&mut self) -> Result<Saved, IptablesError> {
+        Ok(Saved::default())
+    }
+
+    fn restore(&mut self, _: &str) -> Result<(), IptablesError> {
+        Ok(())
+    }
+
+    fn rules_of(&mut self, _: &str, _: &str) -> Result<Option<usize>, IptablesError> {
+        Ok(None)
+    }
+}
