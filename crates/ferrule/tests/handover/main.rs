@@ -3,6 +3,7 @@
 mod clients;
 mod node;
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ferrule_testkit::api_server;
@@ -11,6 +12,8 @@ use ferrule_testkit::netns;
 use clients::Clients;
 use node::Node;
 
+/// Clients of several tests at once would be in each other's way.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// How long clients connect before, between and after the change.
 const WHILE: Duration = Duration::from_secs(3);
 
@@ -19,6 +22,7 @@ fn kube_proxys_table_is_taken_over_without_a_failed_connect() {
     if !netns::or_skip() || !api_server::or_skip() {
         return;
     }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let node = Node::new("taken-over", "10.96.71.1");
     let kube_proxy = node.start_kube_proxy("nftables");
     node.wait_until_served();
@@ -35,4 +39,39 @@ fn kube_proxys_table_is_taken_over_without_a_failed_connect() {
     assert!(tried > 5_000, "only {tried} connects were tried");
     assert_eq!(failed, Vec::<String>::new(), "of {tried}");
     assert!(!node.chains().contains("default/taken-over"), "kube-proxy's chains are gone");
+}
+
+/// kube-proxy in iptables mode, and Ferrule in its place; how Ferrule's first sync is told.
+fn take_over_from_iptables(node: &Node) -> Option<String> {
+    let kube_proxy = node.start_kube_proxy("iptables");
+    node.wait_until_served();
+    assert!(node.iptables().contains("KUBE-SVC-"), "kube-proxy's own chains are there");
+    let clients = Clients::connecting_to(node);
+    clients.go_on(WHILE);
+    kube_proxy.kill().expect("kube-proxy is killed");
+    let ferrule = node.start_ferrule(&["--proxy-mode=iptables"]);
+    let synced = ferrule.wait_for("family=\"IPv4\" written=", 0, node::PATIENCE);
+    assert!(synced.is_some(), "{}", ferrule.log().join("\n"));
+    clients.go_on(WHILE);
+    let (tried, failed) = clients.stop();
+    assert!(tried > 5_000, "only {tried} connects were tried");
+    assert_eq!(failed, Vec::<String>::new(), "of {tried}");
+    synced
+}
+
+fn has_iptables() -> bool {
+    let has = std::process::Command::new("iptables-save").arg("-V").output().is_ok();
+    assert!(has || std::env::var("CI").is_err(), "this test needs the iptables programs");
+    has
+}
+
+#[test]
+fn kube_proxys_iptables_rules_are_taken_over_as_they_are() {
+    if !has_iptables() || !netns::or_skip() || !api_server::or_skip() {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let node = Node::new("kept", "10.96.71.2");
+    let synced = take_over_from_iptables(&node);
+    assert!(synced.is_some_and(|line| line.contains("written=0") && line.contains("adopted")));
 }

@@ -32,7 +32,7 @@ impl Node {
         }
         let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
         let server = ApiServer::shared();
-        server.join(net.node(), [172, 31, 71, 1].into()).expect("a way to the API server");
+        server.join(net.node(), way_in(cluster_ip).into()).expect("a way to the API server");
         let create = |path: &str, object: Value| {
             server.create(path, &object).map_err(|error| error.with_sources()).expect("an object");
         };
@@ -98,6 +98,12 @@ impl Node {
         namespace.run(|| std::thread::spawn(work)).expect("the pod's namespace")
     }
 
+    /// The rules of iptables.
+    pub fn iptables(&self) -> String {
+        let saved = self.net.node().feed("iptables-save", &[], "").map_err(|error| error.with_sources());
+        String::from_utf8(saved.expect("iptables-save succeeds").stdout).expect("text")
+    }
+
     /// The chains of the table.
     pub fn chains(&self) -> String {
         let listed =
@@ -108,6 +114,12 @@ impl Node {
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
+}
+
+/// An address on the way to the API server, for the node of this Service alone.
+fn way_in(cluster_ip: &str) -> [u8; 4] {
+    let last = cluster_ip.rsplit('.').next().and_then(|octet| octet.parse().ok());
+    [172, 31, 71, last.expect("an IPv4 address")]
 }
 
 fn service(name: &str, cluster_ip: &str) -> Value {
