@@ -53,7 +53,13 @@ bless: setup ## Rewrite the derived sections of all stories; read the diff befor
 .PHONY: bench
 bench: setup ## Measure planning, nftables and the program at several cluster sizes: time, allocations, memory
 	@echo 'Building the benchmarks (optimised, a minute or two the first time) …'
-	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench '*'
+	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench planning --bench nftables --bench standalone
+
+.PHONY: bench-cluster
+bench-cluster: setup ## Measure the program on a real API server: starts, memory, a storm of changes [SERVICES=10000] [STORM_SECONDS=60]
+	@scripts/cluster-build
+	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
+	@cargo bench --quiet --locked -p ferrule --bench cluster
 
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)

@@ -1,0 +1,143 @@
+//! A cluster with many Services, and a node in it.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ferrule_model::NodeName;
+use ferrule_testkit::Program;
+use ferrule_testkit::api_server::{ApiServer, Options, User};
+use ferrule_testkit::netns::Namespace;
+use ferrule_watch::server::{ApiAccess, ApiClient, RequestRate, ServerConfig, ServerSource, user_agent};
+use serde_json::{Value, json};
+
+use crate::process::{self, Measured};
+
+const NODE: &str = "bench-node";
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 9, 1);
+pub const ENDPOINTS: usize = 10;
+/// How many requests are under way at a time.
+pub const HANDS: usize = 16;
+
+pub struct BenchCluster {
+    server: ApiServer,
+    pub node: Namespace,
+    /// Its client is the fastest way to create and change things.
+    source: ServerSource,
+    pub services: usize,
+}
+
+impl BenchCluster {
+    /// Creates everything.
+    pub fn create(services: usize) -> Self {
+        let server =
+            ApiServer::start(Options::default()).map_err(|error| error.with_sources()).expect("a server");
+        let node = Namespace::new("bench node").expect("a namespace");
+        server.join(&node, ADDRESS).expect("a cable");
+        let object = json!({ "metadata": { "name": NODE } });
+        server.create("/api/v1/nodes", &object).expect("a Node");
+        let status = json!({ "status": { "addresses": [{ "type": "InternalIP", "address": ADDRESS }] } });
+        server.patch(&format!("/api/v1/nodes/{NODE}/status"), &status).expect("an address");
+        let path = server.kubeconfig(User::Admin).expect("a kubeconfig");
+        let config = ServerConfig {
+            access: ApiAccess::Kubeconfig { path, master: None },
+            rate: RequestRate::Unlimited,
+            user_agent: user_agent("bench", "v0"),
+        };
+        let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
+        let source = server.namespace().run(start).expect("the namespace");
+        let cluster = Self { server, node, source, services };
+        cluster.fill();
+        cluster
+    }
+
+    /// A client for one hand.
+    pub fn client(&self) -> ApiClient {
+        self.source.client()
+    }
+
+    fn fill(&self) {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..HANDS {
+                scope.spawn(|| {
+                    let client = self.client();
+                    loop {
+                        let nth = next.fetch_add(1, Ordering::Relaxed);
+                        if nth >= self.services {
+                            return;
+                        }
+                        client
+                            .create("/api/v1/namespaces/default/services", &service(nth))
+                            .expect("a Service");
+                        client.create(SLICES, &slice(nth, 0)).expect("a slice");
+                    }
+                });
+            }
+        });
+    }
+
+    /// Starts the program and measures until all rules are in the kernel.
+    pub fn started(&self) -> (Program, Measured) {
+        let kubeconfig = self.server.kubeconfig(User::KubeProxy).expect("a kubeconfig");
+        let arguments = [
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--hostname-override={NODE}"),
+            "--proxy-mode=nftables".into(),
+            "--cluster-cidr=10.244.0.0/16".into(),
+        ];
+        let began = Instant::now();
+        let program = Program::start(&self.node, Path::new(env!("CARGO_BIN_EXE_ferrule")), &arguments);
+        let program = program.expect("the program starts");
+        while process::status(&self.node, 10256, "/readyz") != Some(200) {
+            assert!(began.elapsed() < Duration::from_mins(5), "never ready:\n{}", program.log().join("\n"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let measured = Measured::of(&self.node, &program, began.elapsed());
+        (program, measured)
+    }
+}
+
+pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+
+/// The cluster IP of a Service.
+pub fn cluster_ip(nth: usize) -> Ipv4Addr {
+    // From 10.97.0.0 on, so that none meets one the API server gave out itself.
+    Ipv4Addr::from_bits((10 << 24) + (97 << 16) + u32::try_from(nth).expect("fewer than that"))
+}
+
+/// The first endpoint of a Service after so many changes: it tells which change the kernel has.
+pub fn first_pod(nth: usize, version: usize) -> Ipv4Addr {
+    let offset = u32::try_from((nth * 7 + version) % 50_000).expect("fewer than that");
+    Ipv4Addr::from_bits((10 << 24) + (244 << 16) + 1 + offset)
+}
+
+fn service(nth: usize) -> Value {
+    json!({
+        "metadata": { "name": format!("service-{nth}") },
+        "spec": { "clusterIP": cluster_ip(nth), "ports": [{ "name": "http", "port": 80, "targetPort": 8080 }] },
+    })
+}
+
+pub fn endpoints(nth: usize, version: usize) -> Value {
+    let others = (1..ENDPOINTS).map(|other| Ipv4Addr::new(10, 245, byte(other), 1 + byte(nth % 250)));
+    let endpoint =
+        |address| json!({ "addresses": [address], "conditions": { "ready": true }, "nodeName": "elsewhere" });
+    std::iter::once(first_pod(nth, version)).chain(others).map(endpoint).collect()
+}
+
+fn byte(number: usize) -> u8 {
+    u8::try_from(number).unwrap_or(0)
+}
+
+fn slice(nth: usize, version: usize) -> Value {
+    json!({
+        "metadata": {
+            "name": format!("service-{nth}-a"),
+            "labels": { "kubernetes.io/service-name": format!("service-{nth}") },
+        },
+        "addressType": "IPv4", "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
+        "endpoints": endpoints(nth, version),
+    })
+}
