@@ -240,20 +240,15 @@ struct Syncs {
 impl Syncs {
     fn new(declare: &Declaring) -> Result<Self> {
         Ok(Self {
-            sync_duration: declare.histograms(
-                "sync_proxy_rules_duration_seconds",
-                "Time a sync took, in seconds",
-                doubling(),
-            )?,
-            full_sync_duration: declare.histograms(
+            sync_duration: declare
+                .durations("sync_proxy_rules_duration_seconds", "Time a sync took, in seconds")?,
+            full_sync_duration: declare.durations(
                 "sync_full_proxy_rules_duration_seconds",
                 "Time a sync of everything took, in seconds",
-                doubling(),
             )?,
-            partial_sync_duration: declare.histograms(
+            partial_sync_duration: declare.durations(
                 "sync_partial_proxy_rules_duration_seconds",
                 "Time a sync of what changed took, in seconds",
-                doubling(),
             )?,
             last_sync: declare
                 .gauges("sync_proxy_rules_last_timestamp_seconds", "When the last successful sync ended")?,
@@ -359,10 +354,9 @@ impl Answers {
         Ok(Self {
             healthz: declare.counters("proxy_healthz_total", "Answers of /healthz by status", &["code"])?,
             livez: declare.counters("proxy_livez_total", "Answers of /livez by status", &["code"])?,
-            flows_duration: declare.histograms(
+            flows_duration: declare.durations(
                 "conntrack_reconciler_sync_duration_seconds",
                 "Time a search for stale UDP flows took, in seconds",
-                doubling(),
             )?,
             flows_deleted: declare.counters(
                 "conntrack_reconciler_deleted_entries_total",
@@ -438,6 +432,10 @@ impl Declaring {
     fn declared<M: Collector + Clone + 'static>(&self, metric: M) -> Result<M> {
         self.registry.register(Box::new(metric.clone()))?;
         Ok(metric)
+    }
+
+    fn durations(&self, name: &str, help: &str) -> Result<HistogramVec> {
+        self.histograms(name, help, doubling())
     }
 
     fn histograms(&self, name: &str, help: &str, buckets: Vec<f64>) -> Result<HistogramVec> {

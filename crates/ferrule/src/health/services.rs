@@ -72,6 +72,7 @@ mod tests {
     }
 
     /// Row: server 8.9 #1, 8.9 #3-#6
+    /// Row: model H7, H9, H11, H12
     #[test]
     fn a_service_is_well_with_endpoints_here_and_a_proxy_that_is_well() {
         let mut health = ServiceHealth::default();

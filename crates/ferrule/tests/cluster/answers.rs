@@ -1,6 +1,6 @@
 //! What the program answers over HTTP while it serves a real cluster.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ferrule_testkit::api_server::{ApiServer, or_skip};
 use serde_json::{Value, json};
@@ -16,13 +16,15 @@ fn weight(page: &Page) -> Option<&str> {
 }
 
 /// Row: server 8.9 #2-#5
+/// Row: model H8, H10
 #[test]
 fn load_balancers_are_told_how_many_endpoints_are_here() {
     if !or_skip() {
         return;
     }
     let site = Site::new(ApiServer::shared(), "checks");
-    let _program = site.serve();
+    let program = site.start(&["--nodeport-addresses=0.0.0.0/0"]);
+    site.until_ready(&program);
     let made = ["kept", "removed", "filled"].map(|name| site.service(name, local()));
     site.slice("kept", &PODS);
     site.slice("removed", &PODS[..1]);
@@ -38,16 +40,20 @@ fn load_balancers_are_told_how_many_endpoints_are_here() {
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
     let page = site.page_until(filled.check_port, "/", |_| true);
     assert_eq!((page.status, weight(&page)), (503, Some("0")));
-    let elsewhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), kept.check_port);
-    assert_eq!(site.get_at(elsewhere, "/"), None, "only on the node's primary address, as node ports");
+    let loopback = |address: IpAddr| site.get_at(SocketAddr::new(address, kept.check_port), "/");
+    assert!(loopback(Ipv4Addr::LOCALHOST.into()).is_some(), "on every address");
+    assert_eq!(loopback(Ipv6Addr::LOCALHOST.into()), None, "of the Service's families");
 
     site.delete(&format!("{}/removed", site.services()));
+    // Under the same name, with another port.
+    let moved = site.service("removed", local());
     site.slice("filled", &PODS[..2]);
     let added = site.service("added", local());
     site.page_until(filled.check_port, "/", |page| weight(page) == Some("2"));
     let page = site.page_until(added.check_port, "/", |_| true);
     assert_eq!((page.status, weight(&page)), (503, Some("0")));
     assert_eq!(site.page_until(kept.check_port, "/", |_| true).status, 200, "it keeps its count");
+    site.page_until(moved.check_port, "/", |page| weight(page) == Some("1"));
     let gone = || site.get(removed.check_port, "/").is_none().then_some(());
     assert!(within(PATIENCE, gone).is_some(), "nobody listens any more");
 
@@ -57,6 +63,7 @@ fn load_balancers_are_told_how_many_endpoints_are_here() {
 }
 
 /// Row: server 8.9 #7
+/// Row: model H13
 #[test]
 fn checks_are_answered_where_node_ports_are() {
     if !or_skip() {

@@ -35,6 +35,7 @@ const WELL: (bool, bool) = (true, true);
 const ILL: (bool, bool) = (false, false);
 
 /// Row: server 8.8 #1-#5
+/// Row: model H14-H16
 #[test]
 fn one_family_that_waits_too_long_is_ill() {
     let (mut health, mut clock) = health();
@@ -77,6 +78,7 @@ fn all_families_must_be_well() {
 }
 
 /// Row: server 8.8 #10-#13
+/// Row: model H17
 #[test]
 fn a_node_that_is_leaving_is_well_but_not_to_be_used() {
     let (mut health, clock) = health();

@@ -30,12 +30,14 @@ fn facts(node: &Node) -> NodeFacts {
 }
 
 /// Row: server 8.4 #1
+/// Row: model M1
 #[test]
 fn a_node_that_never_appears_is_given_up_after_30_seconds() {
     assert_eq!(wait(&DetectLocal::ClusterCidr, |_| None), (30, Ok(NodeFacts::default())));
 }
 
 /// Row: server 8.4 #2
+/// Row: model M2
 #[test]
 fn with_node_cidr_a_node_that_never_appears_is_fatal() {
     let name = NodeName::new("a");
@@ -43,6 +45,7 @@ fn with_node_cidr_a_node_that_never_appears_is_fatal() {
 }
 
 /// Row: server 8.4 #3
+/// Row: model M3
 #[test]
 fn a_node_without_addresses_is_taken_after_30_seconds() {
     let (after, result) = wait(&DetectLocal::ClusterCidr, |_| Some(node("", "")));
@@ -50,6 +53,7 @@ fn a_node_without_addresses_is_taken_after_30_seconds() {
 }
 
 /// Row: server 8.4 #4
+/// Row: model M4
 #[test]
 fn an_address_that_comes_in_time_is_used() {
     let late = |second| Some(if second < 10 { node("", "") } else { node("10.0.0.1", "") });
@@ -57,6 +61,7 @@ fn an_address_that_comes_in_time_is_used() {
 }
 
 /// Row: server 8.4 #5
+/// Row: model M5
 #[test]
 fn with_node_cidr_a_node_without_pod_blocks_is_fatal() {
     let name = NodeName::new("a");
@@ -65,6 +70,7 @@ fn with_node_cidr_a_node_without_pod_blocks_is_fatal() {
 }
 
 /// Row: server 8.4 #6
+/// Row: model M6
 #[test]
 fn when_pod_blocks_come_late_the_newest_addresses_count() {
     let late =
@@ -73,6 +79,7 @@ fn when_pod_blocks_come_late_the_newest_addresses_count() {
 }
 
 /// Row: server 8.4 #7
+/// Row: model M7
 #[test]
 fn pod_blocks_without_an_address_are_used() {
     let (after, result) = wait(&DetectLocal::NodeCidr, |_| Some(node("", "10.1.0.0/24")));
