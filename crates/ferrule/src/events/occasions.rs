@@ -25,6 +25,11 @@ impl Occasion {
         Occurrence { severity, reason, action, regarding, note, at }
     }
 
+    /// What it tells people.
+    pub fn told(&self) -> &str {
+        &self.note
+    }
+
     fn warning(reason: &'static str, action: &'static str, regarding: Regarding, note: String) -> Self {
         Self { severity: Severity::Warning, reason, action, regarding, note }
     }

@@ -18,7 +18,7 @@ use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_watch::file::OpenError;
 use tokio::runtime::Handle;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::drift::{self, ListenError};
 use super::flows::{Cleaned, FlowCleaner};
@@ -32,7 +32,7 @@ use super::{Ended, Event, Loop, machine, signals};
 use crate::causes::with_causes;
 use crate::cleanup;
 use crate::config::live::LiveConfig;
-use crate::events::{self, Recorder};
+use crate::events::{self, Occasion, Recorder};
 use crate::health::{Eligibility, ProxyHealth};
 use crate::host::{self, RealFiles};
 use crate::http::hosting::{self, BindError};
@@ -181,11 +181,17 @@ fn prepare(settings: &Settings, mode_was_unset: bool, recorder: &Recorder) {
         recorder.record(events::untuned(node, problem));
     }
     if mode_was_unset && settings.mode == ProxyMode::Iptables {
-        recorder.record(events::mode_by_default(node));
+        tell(recorder, events::mode_by_default(node));
     }
     if settings.mode == ProxyMode::Ipvs {
-        recorder.record(events::ipvs_is_deprecated(node));
+        tell(recorder, events::ipvs_is_deprecated(node));
     }
+}
+
+/// In the log and in an Event.
+fn tell(recorder: &Recorder, occasion: Occasion) {
+    error!(problem = occasion.told(), "Somebody should look at the configuration");
+    recorder.record(occasion);
 }
 
 fn status(settings: &Settings, configz: String, events: Recorder) -> Result<Arc<Status>, StartError> {

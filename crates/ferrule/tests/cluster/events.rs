@@ -44,6 +44,20 @@ fn a_start_is_told_and_what_the_kernel_refused() {
     assert_eq!(lines, 1);
 }
 
+/// Row: server 3.15
+#[test]
+fn a_mode_that_nobody_chose_is_told() {
+    if !or_skip() {
+        return;
+    }
+    let site = Site::new(ApiServer::shared(), "unchosen");
+    // The last one counts.
+    let program = site.start(&["--proxy-mode="]);
+    let told = event(&site, "default", ("KubeProxyDefaultMode", "unchosen"));
+    assert_eq!((told["type"].as_str(), told["action"].as_str()), (Some("Warning"), Some("StartKubeProxy")));
+    assert!(program.wait_for("no proxy mode is set", 0, PATIENCE).is_some(), "{}", program.log().join("\n"));
+}
+
 #[test]
 fn what_cannot_be_served_is_told_about_the_service() {
     if !or_skip() {
