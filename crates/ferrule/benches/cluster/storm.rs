@@ -28,7 +28,10 @@ impl Storm {
         println!("| what | value |\n|---|---|");
         println!("| changes taken by the API server | {changes} ({rate:.0}/s) |");
         println!("| lost | 0 |");
-        println!("| last change in the kernel after | {} ms |", settled.as_millis());
+        println!(
+            "| first look that found the last version of all, after the storm | {} ms |",
+            settled.as_millis()
+        );
         println!(
             "| CPU of the proxy | {:.0} % of one core |",
             100.0 * cpu.as_secs_f64() / took.as_secs_f64()
