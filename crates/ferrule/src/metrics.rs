@@ -8,6 +8,7 @@ mod process;
 use std::time::Duration;
 
 use ferrule_model::{IpFamily, ObjectKind};
+use ferrule_watch::server::Asked;
 use prometheus::core::Collector;
 use prometheus::{
     Encoder as _, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
@@ -191,9 +192,13 @@ impl Metrics {
         self.own.configuration.with_label_values(&[hash]).set(1);
     }
 
-    /// The API server answered a request.
-    pub fn api_answered(&self, code: &str, method: &str, host: &str) {
-        self.answers.api_requests.with_label_values(&[code, method, host]).inc();
+    /// The API server was asked something. How long a watch lasts says nothing.
+    pub fn api_asked(&self, asked: &Asked) {
+        self.answers.api_requests.with_label_values(&[&asked.code, &asked.method, &asked.host]).inc();
+        if !asked.is_watch {
+            let durations = &self.answers.api_durations;
+            durations.with_label_values(&[&asked.method, &asked.host]).observe(asked.took.as_secs_f64());
+        }
     }
 }
 
@@ -347,6 +352,7 @@ struct Answers {
     flows_duration: HistogramVec,
     flows_deleted: IntCounterVec,
     api_requests: IntCounterVec,
+    api_durations: HistogramVec,
 }
 
 impl Answers {
@@ -363,6 +369,7 @@ impl Answers {
                 "Stale UDP flows deleted",
                 &[FAMILY],
             )?,
+            api_durations: declare.api_durations()?,
             api_requests: declare.own_counters(
                 "rest_client_requests_total",
                 "[ALPHA] Requests to the API server by status, method and host",
@@ -461,6 +468,13 @@ impl Declaring {
 
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
         self.declared(IntCounterVec::new(kube_proxys(name, help), labels)?)
+    }
+
+    fn api_durations(&self) -> Result<HistogramVec> {
+        let help = "[ALPHA] Time requests to the API server took, in seconds, by method and host";
+        let buckets = vec![0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+        let opts = HistogramOpts::new("rest_client_request_duration_seconds", help).buckets(buckets);
+        self.declared(HistogramVec::new(opts, &["verb", "host"])?)
     }
 
     fn own_counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {

@@ -30,6 +30,7 @@ use tokio::sync::oneshot;
 
 pub use access::{ApiAccess, user_agent};
 pub use client::ApiClient;
+pub use connection::Asked;
 pub use error::{ApiError, StartError};
 pub use rate::RequestRate;
 
@@ -107,9 +108,19 @@ impl ServerSource {
         own_node: &NodeName,
         sink: impl FnMut(SourceEvent) + Send + 'static,
     ) -> Result<Self, StartError> {
+        Self::start_counted(config, own_node, sink, |_| {})
+    }
+
+    /// The same, telling of every request that was answered, or was not, so that somebody can count them.
+    pub fn start_counted(
+        config: &ServerConfig,
+        own_node: &NodeName,
+        sink: impl FnMut(SourceEvent) + Send + 'static,
+        count: impl Fn(&Asked) + Send + Sync + 'static,
+    ) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
         let access = Access::read(&config.access)?;
-        let connection = Connection::new(access, config.rate, &config.user_agent)?;
+        let connection = Connection::new(access, config.rate, &config.user_agent)?.counted_by(count);
         // Whatever the configuration has wrong shows now, not in a retry that cannot help.
         runtime.block_on(connection.prepare())?;
         let connection = Arc::new(connection);

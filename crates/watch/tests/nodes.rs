@@ -99,6 +99,7 @@ fn with_labels(labels: &Value) -> Value {
 }
 
 /// Row: model M21
+/// Row: server 8.12 #2
 #[test]
 fn labels_other_than_the_zone_are_not_looked_at() {
     for labels in [json!({}), json!({"topology.kubernetes.io/region": "us-east-1"})] {
@@ -112,6 +113,7 @@ fn labels_other_than_the_zone_are_not_looked_at() {
 }
 
 /// Row: model M22
+/// Row: server 8.12 #2
 #[test]
 fn a_new_zone_is_told_and_nothing_but_the_zone() {
     let zone = "topology.kubernetes.io/zone";

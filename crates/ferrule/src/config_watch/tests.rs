@@ -29,6 +29,7 @@ fn assert_quiet(watch: &mut ConfigWatch) {
     assert_eq!(watch.next(A_WHILE).expect("the watch works"), None);
 }
 
+/// Row: server 8.12 #1
 #[test]
 fn writing_in_place_is_a_change() {
     let (_folder, path, mut watch) = watched("one");

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender as Sender};
 use std::time::{Duration, Instant};
 
 use ferrule_model::{Change, Node, NodeName, ObjectKind};
 use ferrule_watch::file::ManifestFolder;
-use ferrule_watch::server::{self, ServerConfig, ServerSource, SourceEvent, user_agent};
+use ferrule_watch::server::{self, Asked, ServerConfig, ServerSource, SourceEvent, user_agent};
 use tracing::{error, info};
 
 use super::start::StartError;
@@ -16,6 +17,7 @@ use crate::cli::version::KUBERNETES;
 use crate::events::{Queue, Reporter};
 use crate::resolve::{NodeFacts, NodeStart, NodeStartError, NodeWait};
 use crate::settings::{ApiAccess, RequestRate, Settings};
+use crate::status::Status;
 
 /// How often the wait for the Node is looked at without news.
 const LOOK: Duration = Duration::from_secs(1);
@@ -56,7 +58,7 @@ impl Source {
         &self,
         settings: &Settings,
         name: &NodeName,
-        events: &Sender<Event>,
+        (events, status): (&Sender<Event>, &Arc<Status>),
     ) -> Result<Running, StartError> {
         match self {
             Self::Manifests(path) => {
@@ -75,7 +77,10 @@ impl Source {
                     // Nobody reads any more: the program is ending.
                     let _ = events.send(told(event));
                 };
-                Ok(Running::Server(ServerSource::start(&configuration(settings, program), name, sink)?))
+                let counting = Arc::clone(status);
+                let count = move |asked: &Asked| counting.metrics.api_asked(asked);
+                let configuration = configuration(settings, program);
+                Ok(Running::Server(ServerSource::start_counted(&configuration, name, sink, count)?))
             }
         }
     }

@@ -128,8 +128,9 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let (inlet, inbox) = mpsc::sync_channel(INBOX);
     signals::listen(inlet.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;
-    let running = source.open(settings, &name, &inlet)?;
     let (recorder, queue) = events::channel(name.clone());
+    let status = status(settings, configz, recorder)?;
+    let running = source.open(settings, &name, (&inlet, &status))?;
     running.send_events(queue, &host_name()).map_err(StartError::Threads)?;
     let Some((node, told)) = source::await_node(&running, settings, &name, &inbox)? else {
         return Ok(Ended::Signal("before it began"));
@@ -138,13 +139,12 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let families = usable.families();
     machine::check(settings, &node, families)?;
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
-    prepare(settings, mode_was_unset, &recorder);
+    prepare(settings, mode_was_unset, &status.events);
     let programs = usable.programs();
     let dataplanes = match usable {
         Usable::Nftables(_) => dataplanes(&families.served())?,
         Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &inlet)?,
     };
-    let status = status(settings, configz, recorder)?;
     if matches!(running, Running::Manifests) {
         // Nobody takes a node out of a cluster there is not; a Node that is leaving still says so.
         status.health().set_eligibility(Eligibility::Yes);

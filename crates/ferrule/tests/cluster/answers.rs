@@ -126,7 +126,8 @@ fn the_metrics_port_has_kube_proxys_pages() {
     let slis = get("/metrics/slis").body;
     assert!(slis.contains("kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1"), "{slis}");
     let metrics = get("/metrics").body;
-    for name in ["kubeproxy_sync_proxy_rules_duration_seconds_count", "process_start_time_seconds"] {
+    let asked = "rest_client_requests_total{code=\"200\",host=\"";
+    for name in ["kubeproxy_sync_proxy_rules_duration_seconds_count", "process_start_time_seconds", asked] {
         assert!(metrics.contains(name), "no {name} in\n{metrics}");
     }
 }

@@ -21,6 +21,7 @@ fn check(cidrs: &[&str], interfaces: &[&str], family: IpFamily, match_all: bool,
 use IpFamily::{V4, V6};
 
 /// Row: model N1
+/// Row: server 8.10 #1
 #[test]
 fn a_block_selects_the_interfaces_inside_it() {
     let interfaces = ["10.20.30.51", "100.200.201.1"];
@@ -29,6 +30,7 @@ fn a_block_selects_the_interfaces_inside_it() {
 }
 
 /// Row: model N2
+/// Row: server 8.10 #2
 #[test]
 fn the_ipv4_zero_block_selects_everything() {
     let interfaces = ["10.20.30.51", "127.0.0.1"];
@@ -37,6 +39,7 @@ fn the_ipv4_zero_block_selects_everything() {
 }
 
 /// Row: model N3
+/// Row: server 8.10 #3
 #[test]
 fn ipv6_blocks_leave_ipv4_open() {
     let interfaces = ["2001:db8::1", "::1"];
@@ -53,6 +56,7 @@ fn the_ipv6_zero_block_selects_everything() {
 }
 
 /// Row: model N5, N6
+/// Row: server 8.10 #4
 #[test]
 fn loopback_blocks_select_loopback_addresses() {
     check(&["127.0.0.1/32"], &["10.20.30.51", "127.0.0.1"], V4, false, &["127.0.0.1"]);
@@ -62,6 +66,7 @@ fn loopback_blocks_select_loopback_addresses() {
 }
 
 /// Row: model N7, N8
+/// Row: server 8.10 #5
 #[test]
 fn several_blocks_add_up_and_may_match_nothing() {
     let cidrs = ["10.20.30.0/24", "100.200.201.0/24"];
@@ -73,6 +78,7 @@ fn several_blocks_add_up_and_may_match_nothing() {
 }
 
 /// Row: model N9, N10
+/// Row: server 8.10 #6
 #[test]
 fn an_empty_list_selects_everything() {
     let v4 = ["192.168.1.2", "127.0.0.1"];
@@ -84,6 +90,7 @@ fn an_empty_list_selects_everything() {
 }
 
 /// Row: model N11, N12, N13
+/// Row: server 8.10 #7, 8.10 #8
 #[test]
 fn a_zero_block_anywhere_makes_the_others_moot() {
     check(&["1.2.3.0/24", "0.0.0.0/0"], &["1.2.3.4"], V4, true, &["1.2.3.4"]);

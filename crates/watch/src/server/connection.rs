@@ -10,7 +10,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower::{BoxError, ServiceExt as _};
 
 use super::access::Access;
@@ -25,9 +25,34 @@ const OTHERS_REFUSALS: usize = 3;
 /// Answers other than lists and watches are small.
 const LARGEST_ANSWER: usize = 4 << 20;
 
+/// A request that was sent, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The status of the answer, or `<error>` if there was none, as kube-proxy counts it.
+    pub code: String,
+    /// The method.
+    pub method: String,
+    /// The server's host and port.
+    pub host: String,
+    /// How long the answer took to begin.
+    pub took: Duration,
+    /// Whether it was a watch, which answers for as long as it lasts.
+    pub is_watch: bool,
+}
+
+/// Counts requests.
+struct Counter(Box<dyn Fn(&Asked) + Send + Sync>);
+
+impl std::fmt::Debug for Counter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Counter")
+    }
+}
+
 /// The connection, which comes and goes behind this.
 #[derive(Debug)]
 pub(super) struct Connection {
+    counter: Counter,
     access: Access,
     rate: RateLimit,
     user_agent: HeaderValue,
@@ -76,6 +101,7 @@ impl Connection {
             problem: format!("\"{}\" is not usable as a User-Agent", user_agent.escape_debug()),
         })?;
         Ok(Self {
+            counter: Counter(Box::new(|_| {})),
             access,
             rate: RateLimit::new(rate),
             user_agent,
@@ -85,6 +111,19 @@ impl Connection {
             failed: Mutex::default(),
             recovered: Notify::new(),
         })
+    }
+
+    /// Has every request counted.
+    pub(super) fn counted_by(mut self, count: impl Fn(&Asked) + Send + Sync + 'static) -> Self {
+        self.counter = Counter(Box::new(count));
+        self
+    }
+
+    fn count(&self, ask: &Ask, base: &str, code: String, took: Duration) {
+        let host = base.split_once("://").map_or(base, |(_, host)| host);
+        let host = host.split('/').next().unwrap_or(host).to_owned();
+        let method = ask.method.to_string();
+        (self.counter.0)(&Asked { code, method, host, took, is_watch: ask.is_watch });
     }
 
     /// Finds out whether the configuration can be used. Nothing is sent.
@@ -163,7 +202,14 @@ impl Connection {
             cause,
             advice: String::new(),
         })?;
-        match timeout(PATIENCE, prepared.service.oneshot(request)).await {
+        let (began, base) = (Instant::now(), prepared.base);
+        let answer = timeout(PATIENCE, prepared.service.oneshot(request)).await;
+        let code = match &answer {
+            Ok(Ok(response)) => response.status().as_str().to_owned(),
+            Ok(Err(_)) | Err(_) => "<error>".to_owned(),
+        };
+        self.count(ask, &base, code, began.elapsed());
+        match answer {
             Ok(Ok(response)) => self.judge(ask, response).await.map_err(Failure::from),
             Ok(Err(error)) => Err(self.broken(what, &error)),
             Err(_) => {
