@@ -89,8 +89,8 @@ fn a_rotated_token_counts_at_once() {
     std::fs::write(&path, text).expect("the kubeconfig");
     let program = ferrule_testkit::Program::start(site.net.node(), crate::site::BINARY.as_ref(), &arguments);
     let program = program.expect("it starts");
-    let told = program.wait_for("401", 0, PATIENCE);
-    assert!(told.is_some_and(|line| line.contains("still valid")), "{}", program.log().join("\n"));
+    let told = program.wait_for("still valid", 0, PATIENCE);
+    assert!(told.is_some_and(|line| line.contains("401")), "{}", program.log().join("\n"));
     std::fs::write(&token, User::KubeProxy.token()).expect("the token is renewed");
     site.until_ready(&program);
 }
