@@ -128,12 +128,15 @@ fn flush(stage: &Stage, program: &Program, report: &mut Report) -> Result<(), St
     stage.flush()?;
     stage.until(WEB, |counts| counts.lost == 0)?;
     let healed = began.elapsed();
-    let line = program.wait_for("Another program changed our rules, repaired", said, PATIENCE);
+    let [line, other] = ["IPv4", "IPv6"].map(|family| {
+        let text = format!("Another program changed our rules, repaired\" family=\"{family}\"");
+        program.wait_for(&text, said, PATIENCE)
+    });
     println!(
         "   log: {}",
         line.as_deref().and_then(|line| line.split_once("] ")).map_or("", |(_, text)| text)
     );
-    let well = line.is_some() && healed < Duration::from_secs(1);
+    let well = line.is_some() && other.is_some() && healed < Duration::from_secs(1);
     report.note(
         "deleted rules come back",
         well,
