@@ -1,8 +1,8 @@
 //! Kubernetes Events (`events.k8s.io/v1`): what an operator is told with `kubectl get events`, beside the log.
 //!
 //! A [`Recorder`] takes what happens from anywhere and never waits: it drops what a full [`Queue`] cannot hold. A thread
-//! sends, with [`book`] deciding what is new and what only happened again. Without an API server the queue is dropped, and
-//! what is recorded goes nowhere. What Events say is in [`occasions`].
+//! sends, with `book` deciding what is new and what only happened again. Without an API server the queue is dropped, and
+//! what is recorded goes nowhere. What Events say is in `occasions`.
 
 mod book;
 mod occasions;

@@ -1,6 +1,6 @@
 //! What is set on the host itself before anything is served: limits and timeouts of conntrack, and this process's OOM score.
 //!
-//! [`conntrack`] says what to write, in kube-proxy's order; [`tune`] writes it. What cannot be written (a read-only
+//! `conntrack` says what to write, in kube-proxy's order; [`tune`] writes it. What cannot be written (a read-only
 //! `/proc/sys`, no such module, a network namespace that is not the host's) costs one line and nothing else: packets flow
 //! without it. Settings of a mode are the mode's own.
 
