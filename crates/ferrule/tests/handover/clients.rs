@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::node::Node;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// How many clients there are, and how often each connects.
-const CLIENTS: usize = 4;
+use crate::node::{ASKING_POD, Node, ip};
+
+/// Where the ports of each client begin, and how often each connects.
+const FIRST_PORTS: [u16; 4] = [10_000, 20_000, 30_000, 40_000];
 const EVERY: Duration = Duration::from_millis(4);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -26,10 +28,12 @@ impl Clients {
     pub fn connecting_to(node: &Node) -> Self {
         let (stop, tried) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let to = node.service();
-        let threads = (0..CLIENTS)
-            .map(|_| {
+        let threads = FIRST_PORTS
+            .into_iter()
+            .map(|first| {
                 let (stop, tried) = (Arc::clone(&stop), Arc::clone(&tried));
-                node.in_asking_pod(move || connect_on_and_on(to, &stop, &tried))
+                let from = SocketAddr::new(ip(ASKING_POD), first);
+                node.in_asking_pod(move || connect_on_and_on((from, to), &stop, &tried))
             })
             .collect();
         Self { stop, tried, threads }
@@ -53,11 +57,16 @@ impl Clients {
     }
 }
 
-fn connect_on_and_on(to: SocketAddr, stop: &AtomicBool, tried: &AtomicUsize) -> Vec<String> {
+fn connect_on_and_on(
+    (mut from, to): (SocketAddr, SocketAddr),
+    stop: &AtomicBool,
+    tried: &AtomicUsize,
+) -> Vec<String> {
     let mut failed = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let next = Instant::now() + EVERY;
-        if let Err(error) = connect_once(to) {
+        from.set_port(from.port() + 1);
+        if let Err(error) = connect_once(from, to) {
             failed.push(format!("connect {}: {error}", tried.load(Ordering::Relaxed)));
         }
         tried.fetch_add(1, Ordering::Relaxed);
@@ -67,9 +76,16 @@ fn connect_on_and_on(to: SocketAddr, stop: &AtomicBool, tried: &AtomicUsize) -> 
 }
 
 /// A connection over which the endpoint says who it is.
-fn connect_once(to: SocketAddr) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+///
+/// From a port that was not used before: the endpoint closes first, so the client's own ports are free at once while the rest of
+/// the way still remembers them.
+fn connect_once(from: SocketAddr, to: SocketAddr) -> std::io::Result<()> {
+    let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+    net::bind(&socket, &from)?;
+    net::connect(&socket, &to)?;
+    let mut stream = TcpStream::from(socket);
     let mut line = String::new();
     stream.read_to_string(&mut line)?;
     if line.is_empty() { Err(std::io::Error::other("an empty answer")) } else { Ok(()) }

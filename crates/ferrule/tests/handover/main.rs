@@ -40,38 +40,3 @@ fn kube_proxys_table_is_taken_over_without_a_failed_connect() {
     assert_eq!(failed, Vec::<String>::new(), "of {tried}");
     assert!(!node.chains().contains("default/taken-over"), "kube-proxy's chains are gone");
 }
-
-/// kube-proxy in iptables mode, and Ferrule in its place; how Ferrule's first sync is told.
-fn take_over_from_iptables(node: &Node) -> Option<String> {
-    let kube_proxy = node.start_kube_proxy("iptables");
-    node.wait_until_served();
-    assert!(node.iptables().contains("KUBE-SVC-"), "kube-proxy's own chains are there");
-    let clients = Clients::connecting_to(node);
-    clients.go_on(WHILE);
-    kube_proxy.kill().expect("kube-proxy is killed");
-    let ferrule = node.start_ferrule(&["--proxy-mode=iptables"]);
-    let synced = ferrule.wait_for("family=\"IPv4\" written=", 0, node::PATIENCE);
-    assert!(synced.is_some(), "{}", ferrule.log().join("\n"));
-    clients.go_on(WHILE);
-    let (tried, failed) = clients.stop();
-    assert!(tried > 5_000, "only {tried} connects were tried");
-    assert_eq!(failed, Vec::<String>::new(), "of {tried}");
-    synced
-}
-
-fn has_iptables() -> bool {
-    let has = std::process::Command::new("iptables-save").arg("-V").output().is_ok();
-    assert!(has || std::env::var("CI").is_err(), "this test needs the iptables programs");
-    has
-}
-
-#[test]
-fn kube_proxys_iptables_rules_are_taken_over_as_they_are() {
-    if !has_iptables() || !netns::or_skip() || !api_server::or_skip() {
-        return;
-    }
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let node = Node::new("kept", "10.96.71.2");
-    let synced = take_over_from_iptables(&node);
-    assert!(synced.is_some_and(|line| line.contains("written=0") && line.contains("adopted")));
-}

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub const PATIENCE: Duration = Duration::from_mins(1);
 const NODE: &str = "192.0.2.10";
 const PODS: [&str; 3] = ["10.244.1.5", "10.244.1.6", "10.244.1.7"];
-const ASKING_POD: &str = "10.244.1.100";
+pub const ASKING_POD: &str = "10.244.1.100";
 
 /// The node.
 pub struct Node {
@@ -98,12 +98,6 @@ impl Node {
         namespace.run(|| std::thread::spawn(work)).expect("the pod's namespace")
     }
 
-    /// The rules of iptables.
-    pub fn iptables(&self) -> String {
-        let saved = self.net.node().feed("iptables-save", &[], "").map_err(|error| error.with_sources());
-        String::from_utf8(saved.expect("iptables-save succeeds").stdout).expect("text")
-    }
-
     /// The chains of the table.
     pub fn chains(&self) -> String {
         let listed =
@@ -112,7 +106,7 @@ impl Node {
     }
 }
 
-fn ip(text: &str) -> IpAddr {
+pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
