@@ -28,6 +28,7 @@ use tracing::{info, warn};
 
 use crate::causes::with_causes;
 use crate::config::live::Action;
+use crate::http::configz;
 use crate::logging::LogHandle;
 use crate::settings::{ProxyMode, Settings, SyncSettings};
 pub use drift::Drift;
@@ -206,7 +207,10 @@ impl Loop {
                 true
             }
             Event::AddressesChanged => self.take_addresses(),
-            Event::Configuration(Action::Apply(settings)) => self.apply(&settings),
+            Event::Configuration(Action::Apply { settings, effective }) => {
+                self.proxy.configured(configz::page(&effective.to_written()), settings.sync.period);
+                self.apply(&settings)
+            }
             Event::Configuration(Action::Keep) | Event::Trouble(_) | Event::Recovered(_) => false,
             Event::Configuration(Action::Restart) => return Some(Ended::Restart),
             Event::End(signal) => return Some(Ended::Signal(signal)),

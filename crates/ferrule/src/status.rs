@@ -2,12 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ferrule_model::PerFamily;
+use sha2::{Digest as _, Sha256};
 
 use crate::events::Recorder;
 use crate::health::{ProxyHealth, ServiceHealth};
 use crate::metrics::Metrics;
+
+/// A family is ill once something has waited for this many sync periods.
+const PERIODS_TO_ILLNESS: u32 = 2;
 
 /// Shared between the loop and the servers.
 pub struct Status {
@@ -23,15 +28,17 @@ pub struct Status {
 
 impl Status {
     /// Nothing has happened yet.
-    pub fn new(metrics: Metrics, health: ProxyHealth, events: Recorder) -> Self {
-        Self {
+    pub fn new(metrics: Metrics, (configz, sync_period): (String, Duration), events: Recorder) -> Self {
+        let status = Self {
             metrics,
             events,
-            health: Mutex::new(health),
+            health: Mutex::new(ProxyHealth::new(sync_period * PERIODS_TO_ILLNESS)),
             services: Mutex::default(),
             configz: Mutex::default(),
             ready: AtomicBool::new(false),
-        }
+        };
+        status.configured(configz, sync_period);
+        status
     }
 
     /// The proxy's health.
@@ -50,9 +57,14 @@ impl Status {
         self.configz.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Another configuration is in effect.
-    pub fn set_configz(&self, page: String) {
-        *self.configz.lock().unwrap_or_else(PoisonError::into_inner) = page;
+    /// This configuration is in effect, shown so, with this sync period.
+    pub fn configured(&self, configz: String, sync_period: Duration) {
+        let digest = <[u8; 32]>::from(Sha256::digest(&configz));
+        // Enough of a digest to tell configurations apart.
+        let hash = digest.first_chunk().copied().map_or(0, u64::from_be_bytes);
+        self.metrics.configured(&format!("{hash:016x}"));
+        self.health().set_timeout(sync_period * PERIODS_TO_ILLNESS);
+        *self.configz.lock().unwrap_or_else(PoisonError::into_inner) = configz;
     }
 
     /// Whether all rules were in the kernel once.

@@ -9,7 +9,6 @@ mod leash;
 mod programs;
 mod requests;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::causes;
 use crate::netns::{Namespace, NetError};
 pub use certificates::{Authority, Validity};
 use leash::Leash;
@@ -363,12 +363,6 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), ApiServerError> {
 impl ApiServerError {
     /// The message with its causes, in one line.
     pub fn with_sources(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let _ = write!(text, ": {error}");
-            cause = error.source();
-        }
-        text
+        causes::with_sources(self)
     }
 }

@@ -9,6 +9,7 @@
 
 #[cfg(feature = "api-server")]
 pub mod api_server;
+mod causes;
 pub mod netns;
 mod program;
 pub mod random;

@@ -15,13 +15,14 @@ mod spec;
 mod wiring;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ferrule_model::Protocol;
 use ferrule_plan::Packet;
+
+use crate::causes;
 
 pub use namespace::Namespace;
 pub use privilege::{available, or_skip};
@@ -71,13 +72,7 @@ pub enum NetError {
 impl NetError {
     /// The message with its causes, in one line.
     pub fn with_sources(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let _ = write!(text, ": {error}");
-            cause = error.source();
-        }
-        text
+        causes::with_sources(self)
     }
 }
 

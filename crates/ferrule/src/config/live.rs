@@ -23,7 +23,12 @@ pub enum Action {
     /// Nothing: the configuration in effect stays.
     Keep,
     /// Take these settings over.
-    Apply(Box<Settings>),
+    Apply {
+        /// The settings.
+        settings: Box<Settings>,
+        /// The configuration they come from, as it is in effect now.
+        effective: Box<Effective>,
+    },
     /// End the process, so that it is started anew with the changed file.
     Restart,
 }
@@ -69,8 +74,8 @@ impl LiveConfig {
         match verdict {
             Verdict::Unchanged | Verdict::Refused(_) => Action::Keep,
             Verdict::Apply { settings, effective, .. } => {
-                self.in_effect = *effective;
-                Action::Apply(settings)
+                self.in_effect = (*effective).clone();
+                Action::Apply { settings, effective }
             }
             Verdict::Restart { .. } => Action::Restart,
         }

@@ -30,6 +30,8 @@ pub struct ServiceChecks {
     runtime: tokio::runtime::Handle,
     addresses: ListenAddresses,
     listeners: BTreeMap<ServiceName, Listening>,
+    /// Whether some listener is not open that should be, or may not be.
+    is_unsettled: bool,
 }
 
 struct Listening {
@@ -64,7 +66,7 @@ impl ServiceChecks {
         runtime: tokio::runtime::Handle,
         addresses: ListenAddresses,
     ) -> Self {
-        Self { family, status, runtime, addresses, listeners: BTreeMap::new() }
+        Self { family, status, runtime, addresses, listeners: BTreeMap::new(), is_unsettled: true }
     }
 
     /// Takes over other addresses; all listeners are opened anew.
@@ -72,7 +74,13 @@ impl ServiceChecks {
         if self.addresses != addresses {
             self.addresses = addresses;
             self.listeners.clear();
+            self.is_unsettled = true;
         }
+    }
+
+    /// Whether there is something to do though no check changed: at first, on other addresses, after a failure.
+    pub fn is_unsettled(&self) -> bool {
+        self.is_unsettled
     }
 
     /// Listens for the Services that are checked now, and for no others; what cannot be opened is tried again next time.
@@ -97,6 +105,7 @@ impl ServiceChecks {
                 Err(error) => failed.push(CannotListen { service, port, error }),
             }
         }
+        self.is_unsettled = !failed.is_empty();
         failed
     }
 

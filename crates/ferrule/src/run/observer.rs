@@ -121,7 +121,10 @@ impl Observer {
                 of_family.set(name, replaced.now);
             }
         }
-        self.listen(family);
+        if !delta.health_checks.is_empty() || self.checks.get(family).is_some_and(ServiceChecks::is_unsettled)
+        {
+            self.listen(family);
+        }
     }
 
     /// After failures, what load balancers are told is taken from the whole plan: what changed meanwhile is not known.
@@ -131,6 +134,7 @@ impl Observer {
             health.set(&name, Some(check));
         }
         *self.status.services().slot(family) = Some(health);
+        self.listen(family);
     }
 
     /// Every family is in line.

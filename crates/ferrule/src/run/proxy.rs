@@ -135,6 +135,11 @@ impl Proxy {
         }
     }
 
+    /// Tells which configuration is in effect.
+    pub fn configured(&self, configz: String, sync_period: Duration) {
+        self.observer.status().configured(configz, sync_period);
+    }
+
     /// Tells that a sync is wanted.
     pub fn queued(&self) {
         self.observer.queued();

@@ -33,7 +33,7 @@ use crate::causes::with_causes;
 use crate::cleanup;
 use crate::config::live::LiveConfig;
 use crate::events::{self, Occasion, Recorder};
-use crate::health::{Eligibility, ProxyHealth};
+use crate::health::Eligibility;
 use crate::host::{self, RealFiles};
 use crate::http::hosting::{self, BindError};
 use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
@@ -196,9 +196,7 @@ fn tell(recorder: &Recorder, occasion: Occasion) {
 
 fn status(settings: &Settings, configz: String, events: Recorder) -> Result<Arc<Status>, StartError> {
     let metrics = Metrics::new(&settings.gates)?;
-    let status = Status::new(metrics, ProxyHealth::new(settings.sync.period * 2), events);
-    status.set_configz(configz);
-    Ok(Arc::new(status))
+    Ok(Arc::new(Status::new(metrics, (configz, settings.sync.period), events)))
 }
 
 /// Health and metrics, on their ports.

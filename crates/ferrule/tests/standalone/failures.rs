@@ -54,11 +54,16 @@ fn health_checks_and_flows_of_failed_syncs_are_caught_up_with() {
 }
 
 fn health_check(stand: &Stand) -> Option<String> {
+    page(stand, (NODE, 31001), "/")
+}
+
+/// What is answered on a port of the node, if anything is.
+fn page(stand: &Stand, (address, port): (&str, u16), path: &str) -> Option<String> {
     let asked = stand.net.node().run(|| {
-        let to = (ip(NODE), 31001).into();
+        let to = (ip(address), port).into();
         let mut stream = TcpStream::connect_timeout(&to, Duration::from_millis(100))?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         std::io::Result::Ok(text)
@@ -89,4 +94,29 @@ fn a_change_that_comes_with_a_look_is_not_lost() {
         stand.write("web.yaml", &format!("{}---\n{}", service(""), slice(now)));
         stand.ask_until(ASKING_POD, VIP, 80, |seen| crate::stand::is_answered_by(seen, now));
     }
+}
+
+/// A configuration that is applied live is the one that is shown.
+#[test]
+fn a_changed_configuration_is_shown_by_its_page_and_its_hash() {
+    if !or_skip() {
+        return;
+    }
+    let stand = Stand::new();
+    let config = stand.folder().join("config.conf");
+    let text = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: nftables\n";
+    std::fs::write(&config, text).expect("a configuration");
+    let _program = stand.start(&["--config", &config.to_string_lossy()]);
+    let metrics = || page(&stand, ("127.0.0.1", 10249), "/metrics").and_then(|text| hash_in(&text));
+    let before = until(metrics);
+    let changed = format!("{text}nftables: {{masqueradeAll: true}}\n");
+    std::fs::write(&config, changed).expect("another configuration");
+    until(|| metrics().filter(|hash| *hash != before));
+    let shown = until(|| page(&stand, ("127.0.0.1", 10249), "/configz"));
+    assert!(shown.contains("\"nftables\":{\"masqueradeBit\":14,\"masqueradeAll\":true"), "{shown}");
+}
+
+fn hash_in(metrics: &str) -> Option<String> {
+    let line = metrics.lines().find_map(|line| line.strip_prefix("ferrule_config_info{hash=\""))?;
+    line.split('"').next().map(str::to_owned)
 }

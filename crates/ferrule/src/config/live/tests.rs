@@ -51,7 +51,7 @@ impl Running {
 fn a_live_change_is_applied_and_the_next_is_judged_against_it() {
     let mut running = Running::new("");
     let (action, lines) = running.write("logging: {verbosity: 4}\nconntrack: {min: 5}\n");
-    let Action::Apply(settings) = action else { panic!("{action:?}") };
+    let Action::Apply { settings, .. } = action else { panic!("{action:?}") };
     assert_eq!(settings.logging.verbosity, 4);
     let expected = "I \"Configuration file changed, applying it\" file=\"FILE\" \
                     fields=\"logging.verbosity, conntrack.min\"";
@@ -101,7 +101,7 @@ fn a_file_that_is_gone_is_told_once_and_so_is_its_return() {
                     reason=\"entity not found\"";
     assert_eq!(lines, [expected]);
     let (action, lines) = running.write("conntrack: {min: 5}\n");
-    assert!(matches!(action, Action::Apply(_)));
+    assert!(matches!(action, Action::Apply { .. }));
     assert_eq!(lines.len(), 1, "{lines:?}");
 }
 

@@ -5,13 +5,12 @@ use std::time::Duration;
 use super::*;
 use crate::events::Recorder;
 use crate::gates::Gates;
-use crate::health::ProxyHealth;
 use crate::metrics::Metrics;
 
 fn pages(profiling: bool) -> MetricsPages {
     let metrics = Metrics::new(&Gates::default()).expect("every metric is declared once");
-    let status = Status::new(metrics, ProxyHealth::new(Duration::from_mins(1)), Recorder::nowhere());
-    status.set_configz("{}".to_owned());
+    let in_effect = ("{}".to_owned(), Duration::from_secs(30));
+    let status = Status::new(metrics, in_effect, Recorder::nowhere());
     let flags = Some(vec![("v".to_owned(), "2".to_owned())]);
     let facts = Facts {
         mode: ProxyMode::Nftables,
