@@ -6,6 +6,7 @@
 
 mod certificates;
 mod leash;
+mod objects;
 mod programs;
 mod requests;
 
@@ -23,6 +24,7 @@ use crate::causes;
 use crate::netns::{Namespace, NetError};
 pub use certificates::{Authority, Validity};
 use leash::Leash;
+pub use objects::{Objects, objects_of};
 pub use programs::{or_skip, program};
 pub use requests::Refused;
 

@@ -10,12 +10,14 @@
 #[cfg(feature = "api-server")]
 pub mod api_server;
 mod causes;
+mod draw;
 pub mod netns;
 mod program;
 pub mod random;
 mod story;
 mod world;
 
+pub use draw::Draw;
 pub use program::Program;
 pub use story::{Finding, PacketRow, Scene, Story, StoryError, stories_in};
 pub use world::{Step, World, WorldError};

@@ -15,6 +15,7 @@ use std::fmt;
 
 use ferrule_model::{Change, Cluster, Diagnostic, IpFamily, PerFamily, Touched};
 use ferrule_plan::{FamilyPlan, NodePlan, NodeView, Outcome, Packet, PlanDelta, outcome, plan, replan};
+use ferrule_watch::api;
 use ferrule_watch::convert::{self, Converted};
 
 use endpoint_words::StatedEndpoint;
@@ -32,6 +33,7 @@ pub struct World {
     pub plan: NodePlan,
     /// Whether the view lists the NodePort addresses and detection itself, or the node's words decide.
     pub(crate) detection_is_stated: bool,
+    node: api::Node,
     services: BTreeMap<String, StatedService>,
     endpoints: Vec<StatedEndpoint>,
     touched: Touched,
@@ -73,6 +75,7 @@ impl Default for World {
             cluster: Cluster::default(),
             plan: NodePlan::default(),
             detection_is_stated: false,
+            node: api::Node::default(),
             services: BTreeMap::new(),
             endpoints: Vec::new(),
             touched: Touched::default(),
@@ -141,6 +144,22 @@ impl World {
     pub fn outcome(&self, packet: &Packet) -> Outcome {
         let plan = self.family(IpFamily::of(packet.to));
         plan.map_or(Outcome::Untouched, |plan| outcome(plan, packet))
+    }
+
+    /// The stated Services and their slices, as the API server would have them.
+    pub fn stated(&self) -> (Vec<&api::Service>, Vec<api::EndpointSlice>) {
+        let services = self.services.values().map(|service| &service.object).collect();
+        let mut owners: Vec<&str> = self.endpoints.iter().map(|endpoint| endpoint.service.as_str()).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        let slices_of =
+            |owner: &str| endpoint_words::slices_of(owner, self.services.get(owner), &self.endpoints);
+        (services, owners.into_iter().flat_map(slices_of).collect())
+    }
+
+    /// The node as it was stated last.
+    pub fn stated_node(&self) -> &api::Node {
+        &self.node
     }
 
     /// Applies one change, for tests that speak the model's language.

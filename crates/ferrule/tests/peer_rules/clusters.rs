@@ -1,5 +1,6 @@
 //! Random clusters as API objects: a few Services of all kinds, and their endpoints.
 
+use ferrule_testkit::Draw;
 use serde_json::{Value, json};
 
 /// Some Services with their slices. No two ask for the same address or port.
@@ -9,33 +10,9 @@ pub struct Cluster {
     slices: Vec<Value>,
 }
 
-/// Numbers that look random and are the same for the same seed.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-
-    fn chance(&mut self, of_ten: u64) -> bool {
-        self.below(10) < of_ten
-    }
-
-    fn one_of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        let at = usize::try_from(self.below(all.len() as u64)).unwrap_or_default();
-        all[at]
-    }
-}
-
 impl Cluster {
     pub fn random(seed: u64) -> Self {
-        let mut cluster =
-            Self { draw: Draw(seed.wrapping_mul(7919)), services: Vec::new(), slices: Vec::new() };
+        let mut cluster = Self { draw: Draw::of(seed), services: Vec::new(), slices: Vec::new() };
         for number in 0..=cluster.draw.below(5) {
             cluster.add(number + 1);
         }
@@ -70,8 +47,8 @@ impl Cluster {
 
     fn add(&mut self, number: u64) {
         let name = format!("svc-{number}");
-        let kind = self.draw.one_of(&["ClusterIP", "NodePort", "LoadBalancer", "LoadBalancer"]);
-        let families = self.draw.one_of(&["4", "4", "6", "46"]);
+        let kind = *self.draw.one_of(&["ClusterIP", "NodePort", "LoadBalancer", "LoadBalancer"]);
+        let families = *self.draw.one_of(&["4", "4", "6", "46"]);
         let ports = self.ports(kind, number);
         let mut spec = json!({ "type": kind, "ports": ports });
         addresses(&mut spec, families, number);
@@ -159,10 +136,10 @@ impl Cluster {
         for at in 1..=count {
             let address =
                 if family == 6 { format!("fd44::{number}:{at}") } else { format!("10.244.{number}.{at}") };
-            let state = self.draw.one_of(&["ready", "ready", "ready", "unready", "serving", "ending"]);
+            let state = *self.draw.one_of(&["ready", "ready", "ready", "unready", "serving", "ending"]);
             let mut endpoint = json!({
                 "addresses": [address],
-                "nodeName": self.draw.one_of(&["peer-0", "peer-1", "peer-2", "peer-3"]),
+                "nodeName": *self.draw.one_of(&["peer-0", "peer-1", "peer-2", "peer-3"]),
                 "conditions": {
                     "ready": state == "ready",
                     "serving": matches!(state, "ready" | "serving"),
@@ -170,7 +147,7 @@ impl Cluster {
                 },
             });
             if is_hinted {
-                let zone = self.draw.one_of(&["zone-a", "zone-a", "zone-b"]);
+                let zone = *self.draw.one_of(&["zone-a", "zone-a", "zone-b"]);
                 endpoint["hints"] = json!({ "forZones": [{ "name": zone }] });
             }
             endpoints.push(endpoint);

@@ -32,6 +32,7 @@ pub(super) fn node(world: &mut World, words: &mut Words<'_>) -> Result<(), Strin
     }
     world.view.name = NodeName::new(name);
     world.take(convert::node(&object));
+    world.node = object;
     world.node_renamed();
     Ok(())
 }

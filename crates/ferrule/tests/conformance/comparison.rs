@@ -1,0 +1,162 @@
+//! The same packets to both nodes: what becomes of them must be the same.
+//!
+//! Nothing here knows what is right. A packet that may go to several endpoints is sent until both nodes have shown the
+//! same ones; where they differ after that, everything is asked once more with much more patience, so that a busy machine
+//! is no finding.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ferrule_plan::{Outcome, Packet};
+use ferrule_testkit::World;
+use ferrule_testkit::netns::Seen;
+
+use crate::pair::Pair;
+
+const BRIEFLY: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_secs(4);
+const TRIES: usize = 10;
+const ROUNDS: usize = 6;
+/// After so many rounds without news what was seen is taken for all there is; silence takes long, and changes seldom.
+const QUIET_ROUNDS: usize = 12;
+const SILENT_ROUNDS: usize = 2;
+
+/// A packet that finds one thing on one node and another on the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub packet: Packet,
+    pub theirs: BTreeSet<Seen>,
+    pub ours: BTreeSet<Seen>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told =
+            |seen: &BTreeSet<Seen>| seen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
+        let (from, to) = (self.packet.from, destination(&self.packet));
+        write!(
+            f,
+            "{from} → {to}\n    kube-proxy: {}\n    Ferrule:    {}",
+            told(&self.theirs),
+            told(&self.ours)
+        )
+    }
+}
+
+/// As a story writes it.
+pub fn destination(packet: &Packet) -> String {
+    match packet.port {
+        Some((ferrule_model::Protocol::Tcp, port)) => SocketAddr::new(packet.to, port).to_string(),
+        Some((protocol, port)) => format!("{}/{protocol}", SocketAddr::new(packet.to, port)).to_lowercase(),
+        None => format!("{} icmp", packet.to),
+    }
+}
+
+/// What both nodes have shown of a packet so far.
+struct Asked {
+    packet: Packet,
+    is_sticky: bool,
+    can_reach_itself: bool,
+    theirs: BTreeSet<Seen>,
+    ours: BTreeSet<Seen>,
+    quiet_rounds: usize,
+}
+
+impl Asked {
+    fn new(packet: Packet, world: &World) -> Self {
+        let (is_sticky, can_reach_itself) = match world.outcome(&packet) {
+            Outcome::Forwarded { to, sticky } => {
+                (sticky.is_some(), to.iter().any(|delivery| delivery.endpoint.ip() == packet.from))
+            }
+            _ => (false, false),
+        };
+        let (theirs, ours) = (BTreeSet::new(), BTreeSet::new());
+        Self { packet, is_sticky, can_reach_itself, theirs, ours, quiet_rounds: 0 }
+    }
+
+    /// Whether asking again may still change the verdict.
+    fn is_open(&self) -> bool {
+        let is_silent = self.theirs.contains(&Seen::Silent) || self.ours.contains(&Seen::Silent);
+        !self.agrees() && self.quiet_rounds < if is_silent { SILENT_ROUNDS } else { QUIET_ROUNDS }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.theirs.iter().any(|seen| matches!(seen, Seen::Answered { .. }))
+    }
+
+    /// A client of a Service with affinity has one endpoint on each node, and not the same.
+    fn agrees(&self) -> bool {
+        self.theirs == self.ours || self.is_sticky && self.one_each()
+    }
+
+    /// Whether each node showed one thing always: an endpoint that answered, and saw the client come from the same
+    /// address on both. Who can reach itself is masqueraded then, or hears nothing.
+    fn one_each(&self) -> bool {
+        match (one(&self.theirs), one(&self.ours)) {
+            (Some(theirs), Some(ours)) => {
+                self.can_reach_itself || source(theirs).is_some_and(|seen| source(ours) == Some(seen))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn one(seen: &BTreeSet<Seen>) -> Option<&Seen> {
+    seen.first().filter(|_| seen.len() == 1)
+}
+
+fn source(seen: &Seen) -> Option<IpAddr> {
+    match seen {
+        Seen::Answered { source_seen, .. } => Some(*source_seen),
+        _ => None,
+    }
+}
+
+/// How many packets were the same on both, and which were not.
+pub fn compare(pair: &Pair, world: &World, packets: Vec<Packet>) -> (usize, Vec<Difference>) {
+    let mut asked: Vec<Asked> = packets.into_iter().map(|packet| Asked::new(packet, world)).collect();
+    // Alone at first: two connections of a client at the same moment may go to two endpoints, even with affinity.
+    ask(pair, asked.iter_mut().collect(), 1, BRIEFLY);
+    ask(pair, asked.iter_mut().filter(|asked| asked.is_answered()).collect(), TRIES, BRIEFLY);
+    for _ in 0..ROUNDS {
+        let open: Vec<&mut Asked> = asked.iter_mut().filter(|asked| !asked.agrees()).collect();
+        ask(pair, open, TRIES, BRIEFLY);
+    }
+    let mut odd: Vec<&mut Asked> = asked.iter_mut().filter(|asked| !asked.agrees()).collect();
+    for asked in &mut odd {
+        asked.theirs.clear();
+        asked.ours.clear();
+        asked.quiet_rounds = 0;
+    }
+    ask(pair, odd, 1, LONG);
+    while asked.iter().any(Asked::is_open) {
+        ask(pair, asked.iter_mut().filter(|asked| asked.is_open()).collect(), TRIES, LONG);
+    }
+    let total = asked.len();
+    let odd = asked.into_iter().filter(|asked| !asked.agrees());
+    let differences: Vec<Difference> =
+        odd.map(|Asked { packet, theirs, ours, .. }| Difference { packet, theirs, ours }).collect();
+    (total - differences.len(), differences)
+}
+
+/// Sends packets to both nodes at the same time.
+fn ask(pair: &Pair, open: Vec<&mut Asked>, tries: usize, patience: Duration) {
+    if open.is_empty() {
+        return;
+    }
+    let packets: Vec<Packet> = open.iter().map(|asked| asked.packet.clone()).collect();
+    let (theirs, ours) = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| pair.theirs.ask(&packets, tries, patience));
+        let ours = pair.ours.ask(&packets, tries, patience);
+        (theirs.join().expect("kube-proxy's node"), ours)
+    });
+    for ((asked, theirs), ours) in open.into_iter().zip(theirs).zip(ours) {
+        let before = (asked.theirs.len(), asked.ours.len());
+        asked.theirs.extend(theirs);
+        asked.ours.extend(ours);
+        let has_news = before != (asked.theirs.len(), asked.ours.len());
+        asked.quiet_rounds = if has_news { 0 } else { asked.quiet_rounds + 1 };
+    }
+}

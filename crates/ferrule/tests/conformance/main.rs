@@ -1,0 +1,164 @@
+//! The real kube-proxy and Ferrule side by side: the same API server, equal worlds around them, the same packets, the same
+//! answers.
+//!
+//! In the normal run it is the clusters of the packet stories and some random ones; `make conformance` asks for hundreds.
+//! A cluster that differs is made as small as it can be and printed as a story.
+#![allow(clippy::print_stdout, reason = "the test says how much it compared")]
+
+mod comparison;
+mod configuration;
+mod marker;
+mod pair;
+mod random;
+mod shrink;
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ferrule_plan::Packet;
+use ferrule_testkit::netns::NetSpec;
+use ferrule_testkit::{Scene, Story, api_server, netns, stories_in};
+
+use comparison::compare;
+use pair::Pair;
+
+/// They share an API server, whose every Service is everybody's.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// How the proxies are run, besides their mode: as many random clusters each.
+const PROXIES: [&str; 4] = [
+    "detectLocal ClusterCIDR 10.244.0.0/16,fd44::/32\nnodePortAddresses primary",
+    "detectLocal NodeCIDR\nnodePortAddresses 192.0.2.0/24,127.0.0.0/8,2001:db8::/64",
+    "detectLocal InterfaceNamePrefix cali\nmasqueradeAll\nnodePortAddresses primary",
+    "detectLocal none\nnodePortAddresses 0.0.0.0/0,::/0",
+];
+
+/// What was compared and what differed.
+#[derive(Default)]
+struct Tally {
+    clusters: usize,
+    packets: usize,
+    different: Vec<String>,
+}
+
+impl Tally {
+    fn check(self, mode: &str, what: &str) {
+        let Self { clusters, packets, different } = self;
+        println!("{mode}: {packets} packets to {clusters} {what} agreed");
+        assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
+        assert!(packets > clusters, "too few packets");
+    }
+}
+
+fn can_run() -> bool {
+    netns::or_skip() && api_server::or_skip()
+}
+
+fn count(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Every scene of the stories of a folder.
+fn told_clusters(mode: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stories").join(format!("packets-{mode}"));
+    let mut all: Vec<(String, Vec<Scene>)> = Vec::new();
+    for path in stories_in(&folder).expect("the stories folder") {
+        let text = std::fs::read_to_string(&path).expect("a story file");
+        let scenes = Story::parse(&text).and_then(|story| story.scenes()).expect("a story that runs");
+        all.push((path.file_stem().map(|stem| stem.to_string_lossy().into()).unwrap_or_default(), scenes));
+    }
+    // One world with everybody of all stories: the proxies need not start again for each.
+    let everybody: Vec<Scene> = all.iter().flat_map(|(_, scenes)| scenes.clone()).collect();
+    let mut pair = Pair::build(NetSpec::of_scenes(&everybody));
+    let mut tally = Tally::default();
+    for (name, scene) in all.iter().flat_map(|(name, scenes)| scenes.iter().map(move |scene| (name, scene))) {
+        tell(&mut pair, name, scene, &mut tally);
+    }
+    tally.check(mode, "scenes of stories");
+}
+
+fn tell(pair: &mut Pair, name: &str, scene: &Scene, tally: &mut Tally) {
+    let packets = scene.rows.iter().flat_map(|row| row.packets.clone());
+    let packets: Vec<Packet> = packets.collect();
+    tally.clusters += 1;
+    if let Err(problem) = pair.settle(&scene.world) {
+        tally.different.push(format!("{name}: {problem}"));
+        return;
+    }
+    let (agreed, different) = compare(pair, &scene.world, packets);
+    tally.packets += agreed;
+    tally.different.extend(different.into_iter().map(|one| format!("{name}: {one}")));
+}
+
+/// Random clusters, each new and changed.
+fn random_clusters(mode: &str, clusters: u64) {
+    let first = count("CONFORMANCE_SEED", 1);
+    let mut tally = Tally::default();
+    for (nth, settings) in (0_u64..).zip(PROXIES) {
+        let loopback = if mode == "iptables" { "\nloopbackNodePorts inKernel" } else { "" };
+        let proxy = format!("mode {mode}{loopback}\n{settings}");
+        let mut pair = Pair::build(random::hosts());
+        for seed in (0..clusters).filter(|number| number % PROXIES.len() as u64 == nth) {
+            one_random_cluster(&mut pair, &proxy, first + seed, &mut tally);
+        }
+    }
+    tally.check(mode, "states of random clusters");
+}
+
+fn one_random_cluster(pair: &mut Pair, proxy: &str, seed: u64, tally: &mut Tally) {
+    let mut cluster = random::Cluster::of_seed(seed);
+    for state in ["new", "changed"] {
+        if state == "changed" {
+            cluster.change();
+        }
+        let lines = cluster.lines();
+        let world = shrink::world(proxy, &lines).expect("lines that say something");
+        tally.clusters += 1;
+        if let Err(problem) = pair.settle(&world) {
+            tally.different.push(format!("seed {seed}, {state}: {problem}\n{}", lines.join("\n")));
+            return;
+        }
+        let (agreed, different) = compare(pair, &world, cluster.packets());
+        tally.packets += agreed;
+        if let Some(first) = different.first() {
+            let found: Vec<String> = different.iter().map(ToString::to_string).collect();
+            // At once: making it smaller takes its time.
+            println!("seed {seed}, {state}:\n{}", found.join("\n"));
+            let story = shrink::story(pair, proxy, lines, first);
+            tally.different.push(format!("seed {seed}, {state}:\n{}\n{story}", found.join("\n")));
+            return;
+        }
+    }
+}
+
+#[test]
+fn clusters_of_stories_nftables() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() {
+        told_clusters("nftables");
+    }
+}
+
+#[test]
+fn clusters_of_stories_iptables() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() {
+        told_clusters("iptables");
+    }
+}
+
+#[test]
+fn random_clusters_nftables() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() {
+        random_clusters("nftables", count("CONFORMANCE_NFTABLES", 8));
+    }
+}
+
+#[test]
+fn random_clusters_iptables() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() {
+        random_clusters("iptables", count("CONFORMANCE_IPTABLES", 4));
+    }
+}
