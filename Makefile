@@ -14,6 +14,12 @@ STORY := cargo run --quiet --locked -p ferrule-testkit --bin story --
 NAME ?=
 TARGET ?=
 SECONDS ?= 60
+# For `make conformance`, `make bench-peer`, `make soak`.
+CLUSTERS ?= 500
+SEED ?= 1
+SIZES ?=
+OUT ?= target/bench-peer
+MINUTES ?= 30
 
 .PHONY: help
 help:
@@ -68,6 +74,27 @@ cluster: setup ## Build a real API server for the tests that want one (once, wit
 .PHONY: peer-check
 peer-check: setup ## Compare flags, configuration files and verdicts with the real kube-proxy (builds it once, with Go)
 	@scripts/peer-check
+
+.PHONY: conformance
+conformance: setup ## The real kube-proxy and Ferrule side by side, the same packets to hundreds of clusters [CLUSTERS=500] [SEED=1]
+	@scripts/setup test
+	@scripts/cluster-build
+	@CI=true CONFORMANCE_SEED='$(SEED)' CONFORMANCE_NFTABLES='$(CLUSTERS)' CONFORMANCE_IPTABLES="$$(( $(CLUSTERS) * 2 / 5 ))" \
+		cargo test --quiet --locked -p ferrule --test conformance -- --nocapture
+
+.PHONY: bench-peer
+bench-peer: setup ## Measure kube-proxy and Ferrule on one API server; tables, JSON and a chart [SIZES=5000x10,…] [OUT=folder]
+	@scripts/setup test
+	@scripts/cluster-build
+	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
+	@OUT="$$(realpath -m '$(OUT)')" SIZES='$(SIZES)' cargo bench --quiet --locked -p ferrule --bench peer
+
+.PHONY: soak
+soak: setup ## Churn, outages, flushes and restarts under load, with a report at the end [MINUTES=30]
+	@scripts/setup test
+	@scripts/cluster-build
+	@echo 'Building Ferrule (optimised, some minutes the first time), then running for $(MINUTES) minutes …'
+	@CI=true SOAK_SECONDS="$$(( $(MINUTES) * 60 ))" cargo test --quiet --locked --release -p ferrule --test soak -- --nocapture
 
 .PHONY: random-input
 random-input: setup ## A million random configuration files: no panic, every refusal names a field or a line

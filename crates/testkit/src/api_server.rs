@@ -24,7 +24,7 @@ use crate::causes;
 use crate::netns::{Namespace, NetError};
 pub use certificates::{Authority, Validity};
 use leash::Leash;
-pub use objects::{Objects, objects_of};
+pub use objects::{Objects, objects_of, objects_path};
 pub use programs::{or_skip, program};
 pub use requests::Refused;
 

@@ -65,8 +65,10 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(packet: Packet, world: &World) -> Self {
-        let (is_sticky, can_reach_itself) = match world.outcome(&packet) {
+    fn new(packet: Packet, pair: &Pair, world: &World) -> Self {
+        let interface = pair.ours.net.interface_of(packet.from).map(str::to_owned);
+        let arriving = Packet { interface, ..packet.clone() };
+        let (is_sticky, can_reach_itself) = match world.outcome(&arriving) {
             Outcome::Forwarded { to, sticky } => {
                 (sticky.is_some(), to.iter().any(|delivery| delivery.endpoint.ip() == packet.from))
             }
@@ -116,7 +118,7 @@ fn source(seen: &Seen) -> Option<IpAddr> {
 
 /// How many packets were the same on both, and which were not.
 pub fn compare(pair: &Pair, world: &World, packets: Vec<Packet>) -> (usize, Vec<Difference>) {
-    let mut asked: Vec<Asked> = packets.into_iter().map(|packet| Asked::new(packet, world)).collect();
+    let mut asked: Vec<Asked> = packets.into_iter().map(|packet| Asked::new(packet, pair, world)).collect();
     // Alone at first: two connections of a client at the same moment may go to two endpoints, even with affinity.
     ask(pair, asked.iter_mut().collect(), 1, BRIEFLY);
     ask(pair, asked.iter_mut().filter(|asked| asked.is_answered()).collect(), TRIES, BRIEFLY);

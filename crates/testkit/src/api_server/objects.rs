@@ -90,9 +90,14 @@ impl ApiServer {
     }
 }
 
-fn path(metadata: &api::ObjectMeta, kind: &str) -> String {
+/// The path of a namespace's `services` or `endpointslices`.
+pub fn objects_path(namespace: &str, kind: &str) -> String {
     let group = if kind == "services" { "/api/v1" } else { "/apis/discovery.k8s.io/v1" };
-    format!("{group}/namespaces/{}/{kind}/{}", metadata.namespace, metadata.name)
+    format!("{group}/namespaces/{namespace}/{kind}")
+}
+
+fn path(metadata: &api::ObjectMeta, kind: &str) -> String {
+    format!("{}/{}", objects_path(&metadata.namespace, kind), metadata.name)
 }
 
 fn service_json(service: &api::Service) -> Value {

@@ -1,0 +1,187 @@
+//! A cluster of any size, and the hosts around the node: a pod that connects, and somebody who answers for every endpoint.
+
+use std::fmt;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ferrule_model::NodeName;
+use ferrule_testkit::api_server::{ApiServer, Options};
+use ferrule_testkit::api_server::{User, objects_path};
+use ferrule_testkit::netns::{NetSpec, NetWorld};
+use ferrule_watch::server::{ApiAccess, ApiClient, RequestRate, ServerConfig, ServerSource, user_agent};
+use serde_json::{Value, json};
+
+pub const NODE: &str = "bench-node";
+pub const POD: Ipv4Addr = Ipv4Addr::new(10, 243, 0, 5);
+const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const BEYOND: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
+/// All endpoints, wherever they are.
+const ENDPOINTS: &str = "10.244.0.0/14";
+const PORT: u16 = 8080;
+const HANDS: usize = 16;
+/// Services that tests of changes make up, beyond those of the size.
+const FIRST_EXTRA: usize = 100_000;
+
+/// So many Services with so many endpoints each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub services: usize,
+    pub endpoints: usize,
+}
+
+impl Size {
+    pub const fn of(services: usize, endpoints: usize) -> Self {
+        Self { services, endpoints }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.services, self.endpoints)
+    }
+}
+
+pub struct Cluster {
+    pub server: ApiServer,
+    /// Its client is the fastest way to create and change things.
+    source: ServerSource,
+    pub size: Size,
+    extra: AtomicUsize,
+}
+
+impl Cluster {
+    /// An empty one.
+    pub fn new(size: Size) -> Self {
+        let server =
+            ApiServer::start(Options::default()).map_err(|error| error.with_sources()).expect("a server");
+        server.create("/api/v1/nodes", &json!({ "metadata": { "name": NODE } })).expect("a Node");
+        let status =
+            json!({ "status": { "addresses": [{ "type": "InternalIP", "address": NODE_ADDRESS }] } });
+        server.patch(&format!("/api/v1/nodes/{NODE}/status"), &status).expect("an address");
+        let path = server.kubeconfig(User::Admin).expect("a kubeconfig");
+        let config = ServerConfig {
+            access: ApiAccess::Kubeconfig { path, master: None },
+            rate: RequestRate::Unlimited,
+            user_agent: user_agent("bench", "v0"),
+        };
+        let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
+        let source = server.namespace().run(start).expect("the namespace");
+        let size = Size { services: 0, ..size };
+        Self { server, source, size, extra: AtomicUsize::new(FIRST_EXTRA) }
+    }
+
+    /// Adds Services up to a size of as many endpoints each.
+    pub fn grow(&mut self, size: Size) {
+        let next = AtomicUsize::new(self.size.services);
+        let endpoints = size.endpoints;
+        std::thread::scope(|scope| {
+            for _ in 0..HANDS {
+                scope.spawn(|| {
+                    let client = self.client();
+                    loop {
+                        let nth = next.fetch_add(1, Ordering::Relaxed);
+                        if nth >= size.services {
+                            return;
+                        }
+                        make_service(&client, nth);
+                        make_slice(
+                            &client,
+                            nth,
+                            &(0..endpoints).map(|at| endpoint(nth * 10 + at)).collect::<Vec<_>>(),
+                        );
+                    }
+                });
+            }
+        });
+        self.size = size;
+    }
+
+    pub fn client(&self) -> ApiClient {
+        self.source.client()
+    }
+
+    /// The number of a Service that is not there yet.
+    pub fn unused(&self) -> usize {
+        self.extra.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// The path of a Service's slice.
+pub fn slice_path(nth: usize) -> String {
+    format!("{}/service-{nth}-a", objects_path("default", "endpointslices"))
+}
+
+pub fn make_service(client: &ApiClient, nth: usize) {
+    let service = json!({
+        "metadata": { "name": format!("service-{nth}") },
+        "spec": { "clusterIP": cluster_ip(nth).ip(), "ports": [{ "name": "http", "port": 80, "targetPort": PORT }] },
+    });
+    client.create(&objects_path("default", "services"), &service).expect("a Service");
+}
+
+pub fn make_slice(client: &ApiClient, nth: usize, endpoints: &[Ipv4Addr]) {
+    let slice = json!({
+        "metadata": {
+            "name": format!("service-{nth}-a"),
+            "labels": { "kubernetes.io/service-name": format!("service-{nth}") },
+        },
+        "addressType": "IPv4", "ports": [{ "name": "http", "port": PORT, "protocol": "TCP" }],
+        "endpoints": endpoints_json(endpoints),
+    });
+    client.create(&objects_path("default", "endpointslices"), &slice).expect("a slice");
+}
+
+pub fn endpoints_json(endpoints: &[Ipv4Addr]) -> Value {
+    let one = |address: &Ipv4Addr| json!({ "addresses": [address], "conditions": { "ready": true }, "nodeName": "elsewhere" });
+    endpoints.iter().map(one).collect()
+}
+
+/// Where a Service is reached.
+pub fn cluster_ip(nth: usize) -> SocketAddr {
+    // From 10.97.0.0 on, so that none meets one the API server gave out itself.
+    SocketAddr::new(from_bits(10 << 24 | 97 << 16, nth), 80)
+}
+
+/// An endpoint's address.
+pub fn endpoint(nth: usize) -> Ipv4Addr {
+    match from_bits(10 << 24 | 244 << 16, 1 + nth % 250_000) {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+    }
+}
+
+/// An endpoint as who is connected to.
+pub fn endpoint_port(nth: usize) -> SocketAddr {
+    SocketAddr::new(endpoint(nth).into(), PORT)
+}
+
+fn from_bits(block: u32, nth: usize) -> IpAddr {
+    Ipv4Addr::from_bits(block + u32::try_from(nth).expect("fewer than that")).into()
+}
+
+/// A node with a pod, and somebody beyond it who has all endpoints' addresses.
+pub fn world() -> NetWorld {
+    let spec = NetSpec::node([NODE_ADDRESS.into()]).pod(POD.into(), &[]).beyond(BEYOND.into(), &[]);
+    let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
+    let beyond = net.namespace_of(BEYOND.into()).expect("somebody beyond");
+    let route = format!("route add local {ENDPOINTS} dev lo\n");
+    beyond.feed("ip", &["-batch", "-"], &route).expect("a route");
+    let listener = beyond.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)));
+    let listener = listener.expect("the namespace").expect("a listener");
+    // Ends with the process: a benchmark has no other end.
+    for _ in 0..2 {
+        let listener = listener.try_clone().expect("a second handle");
+        std::thread::spawn(move || serve(&listener));
+    }
+    net
+}
+
+/// Tells everybody whom they reached.
+fn serve(listener: &TcpListener) {
+    for mut stream in listener.incoming().flatten() {
+        if let Ok(address) = stream.local_addr() {
+            let _ = writeln!(stream, "{address}");
+        }
+    }
+}

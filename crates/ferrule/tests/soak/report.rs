@@ -1,0 +1,98 @@
+//! What came of it.
+
+use std::time::{Duration, Instant};
+
+use crate::Run;
+use crate::clients::Attempts;
+use crate::disruptions::Disrupted;
+use crate::site::Site;
+
+/// A connection whose first packet meets no rules is not translated, and stays so however often it is sent again.
+const AROUND_A_FLUSH: Duration = Duration::from_secs(1);
+/// Memory that a process may have more at its end than when it was first looked at, in the second half.
+const GROWTH: f64 = 8.0;
+
+pub struct Report {
+    lasted: Duration,
+    tried: usize,
+    failed: Vec<String>,
+    failed_by_flush: usize,
+    changes: usize,
+    disrupted: Disrupted,
+    syncs: f64,
+    written: f64,
+    drift: f64,
+}
+
+impl Report {
+    /// Looks at the proxy for the last time, then starts another that has to look at every object in the kernel, and writes
+    /// what is not as it should be.
+    pub fn new(site: &Site, run: &Run, attempts: Attempts, changes: usize, mut disrupted: Disrupted) -> Self {
+        let lasted = run.began.elapsed();
+        site.server.start_api_server().map_err(|error| error.with_sources()).expect("the API server");
+        site.until_served();
+        let (failed_by_flush, failed): (Vec<_>, Vec<_>) =
+            attempts.failed.into_iter().partition(|(at, _)| is_around_a_flush(*at, &disrupted.flushes));
+        let syncs = site.metric("kubeproxy_sync_proxy_rules_duration_seconds_count");
+        let written = site.metric("ferrule_sync_objects_written_total");
+        drop(disrupted.proxy.take().map(ferrule_testkit::Program::terminate));
+        // A commit of somebody else's: from here on the proxy cannot know that its rules are as it left them.
+        site.net.node().feed("nft", &["add", "table", "ip", "somebody-else"], "").expect("nft");
+        let _proxy = site.serve();
+        Self {
+            lasted,
+            tried: attempts.tried,
+            failed: failed.into_iter().map(|(_, failed)| failed).collect(),
+            failed_by_flush: failed_by_flush.len(),
+            changes,
+            syncs,
+            written,
+            drift: site.metric("ferrule_start_objects_written"),
+            disrupted,
+        }
+    }
+
+    pub fn print(&self) {
+        let (first, last, most) = self.memory();
+        println!("| what | |\n|---|---|");
+        println!("| lasted | {:.1} minutes |", self.lasted.as_secs_f64() / 60.0);
+        println!("| changes the API server took | {} |", self.changes);
+        println!("| restarts of the API server | {} |", self.disrupted.server_restarts);
+        println!("| restarts of the proxy | {} |", self.disrupted.proxy_restarts);
+        println!("| flushes of the rules by somebody else | {} |", self.disrupted.flushes.len());
+        println!("| connections tried | {} |", self.tried);
+        println!("| failed | {} |", self.failed.len());
+        println!("| failed whose first packet came while rules were flushed | {} |", self.failed_by_flush);
+        println!("| syncs of the last process | {} |", self.syncs);
+        println!("| objects written by the last process | {} |", self.written);
+        println!(
+            "| resident MiB of the last process: first look, last, most | {first:.1}, {last:.1}, {most:.1} |"
+        );
+        println!("| objects not as they should be at the end | {} |", self.drift);
+    }
+
+    pub fn check(&self) {
+        assert!(self.tried > 100, "only {} connections were tried", self.tried);
+        assert_eq!(self.failed, Vec::<String>::new(), "of {}", self.tried);
+        assert!(self.drift == 0.0, "{} objects were not as they should be", self.drift);
+        let (first, last, _) = self.memory();
+        assert!(last < first + GROWTH, "memory grew from {first} to {last} MiB");
+    }
+
+    fn memory(&self) -> (f64, f64, f64) {
+        let last = self.disrupted.resident.last().map_or(0, |(process, _)| *process);
+        let looks: Vec<f64> = self
+            .disrupted
+            .resident
+            .iter()
+            .filter(|(process, _)| *process == last)
+            .map(|(_, mib)| *mib)
+            .collect();
+        let most = looks.iter().copied().fold(0.0, f64::max);
+        (looks.first().copied().unwrap_or(0.0), looks.last().copied().unwrap_or(0.0), most)
+    }
+}
+
+fn is_around_a_flush(at: Instant, flushes: &[Instant]) -> bool {
+    flushes.iter().any(|flush| at + AROUND_A_FLUSH > *flush && at < *flush + AROUND_A_FLUSH)
+}
