@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod items;
 mod known;
+mod protobuf;
 mod rate;
 mod reporter;
 mod resource;
@@ -32,6 +33,7 @@ pub use access::{ApiAccess, user_agent};
 pub use client::ApiClient;
 pub use connection::Asked;
 pub use error::{ApiError, StartError};
+pub use events::Encoding;
 pub use rate::RequestRate;
 
 use access::Access;
@@ -49,6 +51,8 @@ pub struct ServerConfig {
     pub rate: RequestRate,
     /// What we call ourselves: see [`user_agent`].
     pub user_agent: String,
+    /// How objects are to be written.
+    pub encoding: Encoding,
 }
 
 /// What a source has to say.
@@ -120,7 +124,8 @@ impl ServerSource {
     ) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
         let access = Access::read(&config.access)?;
-        let connection = Connection::new(access, config.rate, &config.user_agent)?.counted_by(count);
+        let connection = Connection::new(access, config.rate, &config.user_agent)?;
+        let connection = connection.encoded(config.encoding).counted_by(count);
         // Whatever the configuration has wrong shows now, not in a retry that cannot help.
         runtime.block_on(connection.prepare())?;
         let connection = Arc::new(connection);

@@ -5,13 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use ferrule_model::NodeName;
-use ferrule_watch::server::{ApiAccess, RequestRate, ServerConfig, ServerSource, user_agent};
+use ferrule_watch::server::{ApiAccess, Encoding, RequestRate, ServerConfig, ServerSource, user_agent};
 
 fn refusal(access: ApiAccess) -> String {
     let config = ServerConfig {
         access,
         rate: RequestRate::Unlimited,
         user_agent: user_agent("kube-proxy", "v1.37.1"),
+        encoding: Encoding::Json,
     };
     let error = ServerSource::start(&config, &NodeName::new("a"), |_| {}).unwrap_err();
     let text = error.to_string();

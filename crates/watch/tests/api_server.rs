@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use ferrule_model::{Change, ObjectKind};
 use ferrule_testkit::api_server::{ApiServer, Authority, Options, User, Validity, kubeconfig_text, or_skip};
 use ferrule_testkit::netns::Namespace;
-use ferrule_watch::server::{ApiAccess, ApiError, SourceEvent};
+use ferrule_watch::server::{ApiAccess, ApiError, Encoding, SourceEvent};
 use serde_json::{Value, json};
 
 use api_words::*;
@@ -38,6 +38,47 @@ fn all_there_is_of_a_kind_comes_before_its_word_that_it_is_in_sync() {
     let words = watcher.events.iter().filter(|event| matches!(event, SourceEvent::InSync(_)));
     assert_eq!(words.count(), KINDS.len());
     assert!(!watcher.events.iter().any(|event| matches!(event, SourceEvent::Trouble { .. })));
+}
+
+#[test]
+fn json_and_protobuf_say_the_same_of_objects_with_every_field() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::start(Options::default()).unwrap();
+    full_node(&server, "full-node");
+    for (path, object) in full_objects() {
+        server.create(path, &object).unwrap();
+    }
+    let status = json!({ "status": { "loadBalancer": { "ingress": [
+        { "ip": "203.0.113.1" }, { "ip": "203.0.113.2", "ipMode": "Proxy" }, { "hostname": "lb.example" },
+    ] } } });
+    server.patch("/api/v1/namespaces/default/services/full/status", &status).unwrap();
+    let told = |encoding| {
+        let mut watcher = Watcher::encoded(&server, "full-node", encoding);
+        watcher.in_sync();
+        let mut told: Vec<String> = watcher
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                SourceEvent::Changes(batch) => Some(batch),
+                _ => None,
+            })
+            .flat_map(|batch| {
+                let changes = batch.changes.iter().map(|change| format!("{change:?}"));
+                changes.chain(batch.diagnostics.iter().map(|diagnostic| format!("{diagnostic:?}")))
+            })
+            .collect();
+        told.sort();
+        told
+    };
+    let (json, protobuf) = (told(Encoding::Json), told(Encoding::Protobuf));
+    assert!(json.iter().any(|change| change.contains("203.0.113.1") && change.contains("4321")), "{json:#?}");
+    assert!(
+        json.iter().any(|change| change.contains("zone-a") && change.contains("10.244.7.0")),
+        "{json:#?}"
+    );
+    assert_eq!(json, protobuf);
 }
 
 #[test]
@@ -403,6 +444,69 @@ fn objects_can_be_created_and_changed_and_a_refusal_is_told_from_a_failure() {
         ApiError::Rejected { status: 403, .. } => {}
         other => panic!("{other}"),
     }
+}
+
+fn full_node(server: &ApiServer, name: &str) {
+    let node = json!({
+        "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": "zone-a", "a": "b" } },
+        "spec": {
+            "podCIDR": "10.244.7.0/24", "podCIDRs": ["10.244.7.0/24", "fd00:7::/64"],
+            "taints": [{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }],
+        },
+    });
+    server.create("/api/v1/nodes", &node).unwrap();
+    let addresses = json!([
+        { "type": "InternalIP", "address": "192.0.2.7" }, { "type": "ExternalIP", "address": "198.51.100.7" },
+        { "type": "InternalIP", "address": "2001:db8::7" }, { "type": "Hostname", "address": name },
+    ]);
+    server
+        .patch(&format!("/api/v1/nodes/{name}/status"), &json!({ "status": { "addresses": addresses } }))
+        .unwrap();
+}
+
+/// A Service and two slices that say all they can, and a Service that says as little as it can.
+fn full_objects() -> [(&'static str, Value); 4] {
+    let services = "/api/v1/namespaces/default/services";
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let service = json!({
+        "metadata": { "name": "full", "labels": { "app": "full" }, "annotations": { "note": "none" } },
+        "spec": {
+            "type": "LoadBalancer", "ipFamilyPolicy": "RequireDualStack",
+            "ports": [
+                { "name": "http", "port": 80, "targetPort": 8080, "nodePort": 30111, "appProtocol": "http" },
+                { "name": "dns", "port": 53, "protocol": "UDP", "targetPort": "dns", "nodePort": 30112 },
+            ],
+            "externalIPs": ["198.51.100.3"], "loadBalancerSourceRanges": ["203.0.113.0/24", "2001:db8::/32"],
+            "sessionAffinity": "ClientIP", "sessionAffinityConfig": { "clientIP": { "timeoutSeconds": 4321 } },
+            "externalTrafficPolicy": "Local", "internalTrafficPolicy": "Local", "healthCheckNodePort": 30113,
+            "selector": { "app": "full" }, "trafficDistribution": "PreferClose",
+        },
+    });
+    let plain = json!({ "metadata": { "name": "plain" }, "spec": { "ports": [{ "port": 1 }] } });
+    let slice = json!({
+        "metadata": {
+            "name": "full-a",
+            "labels": { "kubernetes.io/service-name": "full" },
+            "annotations": { "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-02T03:04:05.678Z" },
+        },
+        "addressType": "IPv4",
+        "ports": [{ "name": "http", "port": 8080 }, { "name": "dns", "port": 5353, "protocol": "UDP" }],
+        "endpoints": [
+            {
+                "addresses": ["10.244.7.5"], "nodeName": "full-node", "zone": "zone-a", "hostname": "one",
+                "conditions": { "ready": true, "serving": true, "terminating": false },
+                "hints": { "forZones": [{ "name": "zone-a" }, { "name": "zone-b" }], "forNodes": [{ "name": "full-node" }] },
+            },
+            { "addresses": ["10.244.8.5"], "conditions": { "ready": false, "serving": true, "terminating": true } },
+            { "addresses": ["10.244.9.5"] },
+        ],
+    });
+    let slice_v6 = json!({
+        "metadata": { "name": "full-b", "labels": { "kubernetes.io/service-name": "full" } },
+        "addressType": "IPv6", "ports": [{ "name": "", "port": 9090 }],
+        "endpoints": [{ "addresses": ["fd00:7::5"], "conditions": {}, "nodeName": "full-node" }],
+    });
+    [(services, service), (services, plain), (slices, slice), (slices, slice_v6)]
 }
 
 fn event(name: &str) -> Value {

@@ -9,7 +9,9 @@ use ferrule_model::NodeName;
 use ferrule_testkit::Program;
 use ferrule_testkit::api_server::{ApiServer, Options, User};
 use ferrule_testkit::netns::Namespace;
-use ferrule_watch::server::{ApiAccess, ApiClient, RequestRate, ServerConfig, ServerSource, user_agent};
+use ferrule_watch::server::{
+    ApiAccess, ApiClient, Encoding, RequestRate, ServerConfig, ServerSource, user_agent,
+};
 use serde_json::{Value, json};
 
 use crate::process::{self, Measured};
@@ -44,6 +46,7 @@ impl BenchCluster {
             access: ApiAccess::Kubeconfig { path, master: None },
             rate: RequestRate::Unlimited,
             user_agent: user_agent("bench", "v0"),
+            encoding: Encoding::Protobuf,
         };
         let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
         let source = server.namespace().run(start).expect("the namespace");

@@ -9,7 +9,9 @@ use ferrule_model::NodeName;
 use ferrule_testkit::api_server::{ApiServer, Options};
 use ferrule_testkit::api_server::{User, objects_path};
 use ferrule_testkit::netns::{NetSpec, NetWorld};
-use ferrule_watch::server::{ApiAccess, ApiClient, RequestRate, ServerConfig, ServerSource, user_agent};
+use ferrule_watch::server::{
+    ApiAccess, ApiClient, Encoding, RequestRate, ServerConfig, ServerSource, user_agent,
+};
 use serde_json::{Value, json};
 
 pub const NODE: &str = "bench-node";
@@ -64,6 +66,7 @@ impl Cluster {
             access: ApiAccess::Kubeconfig { path, master: None },
             rate: RequestRate::Unlimited,
             user_agent: user_agent("bench", "v0"),
+            encoding: Encoding::Protobuf,
         };
         let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
         let source = server.namespace().run(start).expect("the namespace");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ferrule_model::{Change, Node, NodeName, ObjectKind};
 use ferrule_watch::file::ManifestFolder;
-use ferrule_watch::server::{self, Asked, ServerConfig, ServerSource, SourceEvent, user_agent};
+use ferrule_watch::server::{self, Asked, Encoding, ServerConfig, ServerSource, SourceEvent, user_agent};
 use tracing::{error, info};
 
 use super::start::StartError;
@@ -116,7 +116,10 @@ fn configuration(settings: &Settings, program: &str) -> ServerConfig {
         RequestRate::Unlimited => server::RequestRate::Unlimited,
         RequestRate::Limited { per_second, burst } => server::RequestRate::Limited { per_second, burst },
     };
-    ServerConfig { access, rate, user_agent: user_agent(program, &KUBERNETES.tag()) }
+    // Whoever lists protobuf among what they take gets it; whatever else they list, JSON is always understood.
+    let wants_protobuf = settings.client.accept.contains("application/vnd.kubernetes.protobuf");
+    let encoding = if wants_protobuf { Encoding::Protobuf } else { Encoding::Json };
+    ServerConfig { access, rate, user_agent: user_agent(program, &KUBERNETES.tag()), encoding }
 }
 
 impl Running {

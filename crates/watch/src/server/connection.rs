@@ -15,6 +15,8 @@ use tower::{BoxError, ServiceExt as _};
 
 use super::access::Access;
 use super::connector::{Prepared, as_api_error, is_broken, prepare};
+use super::events::Encoding;
+use super::protobuf;
 use super::rate::{RateLimit, RequestRate};
 use super::{ApiError, StartError, advice};
 
@@ -56,6 +58,7 @@ pub(super) struct Connection {
     access: Access,
     rate: RateLimit,
     user_agent: HeaderValue,
+    encoding: Encoding,
     /// None if it must be prepared anew, with what the files say now.
     prepared: Mutex<Option<Prepared>>,
     /// While it is not known whether there is a connection, one request goes first, or each would make its own.
@@ -105,12 +108,18 @@ impl Connection {
             access,
             rate: RateLimit::new(rate),
             user_agent,
+            encoding: Encoding::Json,
             prepared: Mutex::new(None),
             first: tokio::sync::Mutex::new(()),
             works: AtomicBool::new(false),
             failed: Mutex::default(),
             recovered: Notify::new(),
         })
+    }
+
+    /// Asks for watches in an encoding.
+    pub(super) fn encoded(self, encoding: Encoding) -> Self {
+        Self { encoding, ..self }
     }
 
     /// Has every request counted.
@@ -269,12 +278,20 @@ impl Connection {
         Ok(place.get_or_insert(prepared).clone())
     }
 
+    /// Watches carry nearly everything that is ever sent; what else is asked is read as text.
+    fn accepted(&self, ask: &Ask) -> &'static str {
+        match self.encoding {
+            Encoding::Protobuf if ask.is_watch => "application/vnd.kubernetes.protobuf, application/json",
+            Encoding::Protobuf | Encoding::Json => "application/json",
+        }
+    }
+
     fn request(&self, ask: &Ask, prepared: &Prepared) -> Result<Request<Full<Bytes>>, String> {
         let mut request = Request::builder()
             .method(&ask.method)
             .uri(format!("{}{}", prepared.base, ask.path))
             .header(USER_AGENT, &self.user_agent)
-            .header(ACCEPT, "application/json");
+            .header(ACCEPT, self.accepted(ask));
         if let Some(token) = &prepared.token {
             request = request.header(AUTHORIZATION, token.header()?);
         }
@@ -291,15 +308,19 @@ impl Connection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Refusal {
-    code: u16,
-    reason: String,
-    message: String,
+    pub code: u16,
+    pub reason: String,
+    pub message: String,
 }
 
 impl Refusal {
     /// From the body of an answer, which others than an API server write too.
     fn read(status: StatusCode, content: &[u8]) -> Self {
-        let said: Self = serde_json::from_slice(content).unwrap_or_default();
+        let said = match protobuf::unwrapped(content) {
+            Ok(object) => protobuf::refusal(object).ok(),
+            Err(_) => serde_json::from_slice(content).ok(),
+        };
+        let said: Self = said.unwrap_or_default();
         let text = || String::from_utf8_lossy(&content[..content.len().min(200)]).trim().to_string();
         let word = || status.canonical_reason().unwrap_or_default().to_string();
         Self {

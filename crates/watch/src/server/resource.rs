@@ -6,9 +6,12 @@ use std::time::Duration;
 use ferrule_model::{Change, NodeName, ObjectKind};
 use http::Method;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::backoff::jittered;
 use super::connection::Ask;
+use super::events::{Encoding, Raw, ReadError};
+use super::protobuf::{self, ProtobufError};
 use crate::api;
 use crate::convert::{self, Converted};
 
@@ -108,30 +111,33 @@ impl Resource {
     }
 
     /// Reads an object that was put.
-    pub(super) fn put(&self, json: &[u8]) -> Result<Object, serde_json::Error> {
+    pub(super) fn put(&self, object: Raw<'_>) -> Result<Object, ReadError> {
         Ok(match self.kind {
             ObjectKind::Service => {
-                let object: api::Service = serde_json::from_slice(json)?;
+                let object = read(object, protobuf::Service::read)?;
                 Object::new(&object.metadata, convert::service(&object))
             }
             ObjectKind::EndpointSlice => {
-                let object: api::EndpointSlice = serde_json::from_slice(json)?;
+                let object = read(object, protobuf::EndpointSlice::read)?;
                 Object::new(&object.metadata, convert::endpoint_slice(&object, &self.own_node))
             }
             ObjectKind::ServiceCidr => {
-                let object: api::ServiceCidr = serde_json::from_slice(json)?;
+                let object = read(object, protobuf::ServiceCidr::read)?;
                 Object::new(&object.metadata, convert::service_cidr(&object))
             }
             ObjectKind::Node => {
-                let object: api::Node = serde_json::from_slice(json)?;
+                let object = read(object, protobuf::Node::read)?;
                 Object::new(&object.metadata, convert::node(&object))
             }
         })
     }
 
     /// Reads an object of which only the name counts: a deleted one, or one that cannot be read otherwise.
-    pub(super) fn gone(&self, json: &[u8]) -> Result<(Option<Change>, api::ObjectMeta), serde_json::Error> {
-        let Bare { metadata } = serde_json::from_slice(json)?;
+    pub(super) fn gone(&self, object: Raw<'_>) -> Result<(Option<Change>, api::ObjectMeta), ReadError> {
+        let metadata = match object.encoding {
+            Encoding::Json => serde_json::from_slice::<Bare>(object.bytes)?.metadata,
+            Encoding::Protobuf => protobuf::Bare::read(object.bytes)?,
+        };
         let change = match self.kind {
             ObjectKind::Service => convert::service_deleted(&metadata).change,
             ObjectKind::EndpointSlice => convert::endpoint_slice_deleted(&metadata).change,
@@ -158,6 +164,16 @@ impl Object {
         let version = resource_version.parse().unwrap_or(0);
         Self { resource_version, version, converted }
     }
+}
+
+fn read<T: DeserializeOwned>(
+    object: Raw<'_>,
+    from_protobuf: impl Fn(&[u8]) -> Result<T, ProtobufError>,
+) -> Result<T, ReadError> {
+    Ok(match object.encoding {
+        Encoding::Json => serde_json::from_slice(object.bytes)?,
+        Encoding::Protobuf => from_protobuf(object.bytes)?,
+    })
 }
 
 /// An object of whatever kind.

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::backoff::Backoff;
 use super::connection::{Ask, Connection};
-use super::events::{Event, Lines};
+use super::events::{Encoding, Event, Events, Raw, ReadError, Together};
 use super::items::Items;
 use super::known::{Known, Listing};
 use super::reporter::Reporter;
@@ -135,11 +135,12 @@ impl<'a> Watching<'a> {
             }
         };
         let deadline = Instant::now() + time + GRACE;
-        let mut lines = Lines::new(response.into_body());
+        let encoding = Encoding::of(response.headers());
+        let mut events = Events::new(response.into_body(), encoding);
         loop {
-            let next = timeout_at(deadline, lines.next()).await.unwrap_or(Ok(None));
-            let lines = match (next, &listing) {
-                (Ok(Some(lines)), _) => lines,
+            let next = timeout_at(deadline, events.next()).await.unwrap_or(Ok(None));
+            let events = match (next, &listing) {
+                (Ok(Some(events)), _) => events,
                 // Watches break off all the time; that is trouble only if another cannot be had.
                 (Ok(None) | Err(_), None) => return Ok(End::Over),
                 (Ok(None), Some(_)) => return Err(self.cut_off(&ask, "it ended too early".into())),
@@ -147,7 +148,7 @@ impl<'a> Watching<'a> {
                     return Err(ApiError::transport(self.connection.what(&ask), &*error));
                 }
             };
-            if let Some(end) = self.take(&ask, &lines, &mut listing)? {
+            if let Some(end) = self.take(&ask, &events, &mut listing)? {
                 return Ok(end);
             }
         }
@@ -157,13 +158,13 @@ impl<'a> Watching<'a> {
     fn take(
         &mut self,
         ask: &Ask,
-        lines: &[u8],
+        events: &Together,
         listing: &mut Option<Listing>,
     ) -> Result<Option<End>, ApiError> {
         let mut batch = Batch::default();
         let mut result = Ok(None);
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            result = match Event::read(line) {
+        for event in events.each() {
+            result = match event {
                 Ok(Event::Refused(refusal)) => Err(refusal.into_error(self.connection.what(ask), None)),
                 Ok(Event::Bookmark { version, list_is_complete }) => {
                     self.bookmark(version, listing.take_if(|_| list_is_complete), listing.is_none());
@@ -197,8 +198,8 @@ impl<'a> Watching<'a> {
 
     fn object(&mut self, event: &Event, listing: &mut Option<Listing>, batch: &mut Batch) {
         let version = match event {
-            Event::Put(json) => self.put(json, listing.as_mut(), batch),
-            Event::Deleted(json) => self.delete(json, listing.as_mut(), batch),
+            Event::Put(object) => self.put(*object, listing.as_mut(), batch),
+            Event::Deleted(object) => self.delete(*object, listing.as_mut(), batch),
             Event::Bookmark { .. } | Event::Refused(_) | Event::Unknown => None,
         };
         if let (Some(version), None) = (version, listing) {
@@ -206,10 +207,10 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn put(&mut self, json: &[u8], listing: Option<&mut Listing>, batch: &mut Batch) -> Option<String> {
-        let object = match self.resource.put(json) {
+    fn put(&mut self, object: Raw<'_>, listing: Option<&mut Listing>, batch: &mut Batch) -> Option<String> {
+        let object = match self.resource.put(object) {
             Ok(object) => object,
-            Err(error) => return self.passed_over(json, &error, listing),
+            Err(error) => return self.passed_over(object, &error, listing),
         };
         let version = object.resource_version.clone();
         match listing {
@@ -219,8 +220,13 @@ impl<'a> Watching<'a> {
         Some(version)
     }
 
-    fn delete(&mut self, json: &[u8], listing: Option<&mut Listing>, batch: &mut Batch) -> Option<String> {
-        let (change, metadata) = self.resource.gone(json).ok()?;
+    fn delete(
+        &mut self,
+        object: Raw<'_>,
+        listing: Option<&mut Listing>,
+        batch: &mut Batch,
+    ) -> Option<String> {
+        let (change, metadata) = self.resource.gone(object).ok()?;
         match (change, listing) {
             (Some(change), Some(list)) => list.delete(&change),
             (Some(change), None) => self.known.delete(change, batch),
@@ -232,11 +238,11 @@ impl<'a> Watching<'a> {
     /// An object of an unexpected form costs that object's change, not the watch.
     fn passed_over(
         &self,
-        json: &[u8],
-        error: &serde_json::Error,
+        object: Raw<'_>,
+        error: &ReadError,
         listing: Option<&mut Listing>,
     ) -> Option<String> {
-        let (change, metadata) = self.resource.gone(json).ok()?;
+        let (change, metadata) = self.resource.gone(object).ok()?;
         let object = format!("{}/{}", metadata.namespace, metadata.name);
         warn!(kind = %self.resource.kind, object, err = %error, "Object cannot be read, it stays as it was");
         if let (Some(list), Some(change)) = (listing, &change) {
@@ -262,7 +268,7 @@ impl<'a> Watching<'a> {
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
             let fed = items.feed(&data, |json| {
                 let mut nothing = Batch::default();
-                self.put(json, Some(&mut listing), &mut nothing);
+                self.put(Raw::json(json), Some(&mut listing), &mut nothing);
             });
             fed.map_err(|_| self.cut_off(&ask, "an item longer than any object can be".into()))?;
         }

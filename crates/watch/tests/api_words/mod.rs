@@ -13,7 +13,7 @@ use ferrule_model::{Change, NodeName, ObjectKind};
 use ferrule_testkit::api_server::{ApiServer, User};
 use ferrule_testkit::netns::Namespace;
 use ferrule_watch::server::{
-    ApiAccess, Batch, RequestRate, ServerConfig, ServerSource, SourceEvent, user_agent,
+    ApiAccess, Batch, Encoding, RequestRate, ServerConfig, ServerSource, SourceEvent, user_agent,
 };
 use serde_json::{Value, json};
 
@@ -42,13 +42,24 @@ impl Watcher {
         Self::with(server.namespace(), access, node)
     }
 
+    /// The same, in an encoding.
+    pub fn encoded(server: &ApiServer, node: &str, encoding: Encoding) -> Self {
+        let path = server.kubeconfig(User::KubeProxy).unwrap();
+        let config = ServerConfig { encoding, ..config(ApiAccess::Kubeconfig { path, master: None }) };
+        Self::configured(server.namespace(), config, node)
+    }
+
     /// A source of which nothing is usual.
     pub fn with(namespace: &Namespace, access: ApiAccess, node: &str) -> Self {
+        Self::configured(namespace, config(access), node)
+    }
+
+    fn configured(namespace: &Namespace, config: ServerConfig, node: &str) -> Self {
         let (tell, heard) = channel();
         let log = Log::default();
         let start = || {
             let sink = move |event| drop(tell.send(event));
-            log.record(|| ServerSource::start(&config(access), &NodeName::new(node), sink).unwrap())
+            log.record(|| ServerSource::start(&config, &NodeName::new(node), sink).unwrap())
         };
         Self { source: namespace.run(start).unwrap(), heard, log: log.clone(), events: Vec::new() }
     }
@@ -104,7 +115,12 @@ fn message(events: &[SourceEvent], wanted: ObjectKind) -> Option<String> {
 
 pub fn config(access: ApiAccess) -> ServerConfig {
     let rate = RequestRate::Limited { per_second: 5.0, burst: 10 };
-    ServerConfig { access, rate, user_agent: user_agent("kube-proxy", "v1.37.1") }
+    ServerConfig {
+        access,
+        rate,
+        user_agent: user_agent("kube-proxy", "v1.37.1"),
+        encoding: Encoding::Protobuf,
+    }
 }
 
 /// Access by a kubeconfig that a test writes itself.

@@ -4,6 +4,7 @@ use ferrule_model::{Change, NodeName, ObjectKind};
 use serde_json::json;
 
 use super::*;
+use crate::server::events::Raw;
 use crate::server::resource::Resource;
 
 fn slices() -> Resource {
@@ -13,12 +14,14 @@ fn slices() -> Resource {
 fn slice(name: &str, version: &str) -> Object {
     let labels = json!({ "kubernetes.io/service-name": "web" });
     let metadata = json!({ "namespace": "n", "name": name, "resourceVersion": version, "labels": labels });
-    slices().put(json!({ "addressType": "IPv4", "metadata": metadata }).to_string().as_bytes()).unwrap()
+    slices()
+        .put(Raw::json(json!({ "addressType": "IPv4", "metadata": metadata }).to_string().as_bytes()))
+        .unwrap()
 }
 
 fn gone(name: &str) -> Change {
     let json = json!({ "metadata": { "namespace": "n", "name": name } }).to_string();
-    slices().gone(json.as_bytes()).unwrap().0.unwrap()
+    slices().gone(Raw::json(json.as_bytes())).unwrap().0.unwrap()
 }
 
 /// What a batch says, in its order: `+` for an object that is there, `-` for one that is gone.
