@@ -29,7 +29,10 @@ impl StackCell {
 
     /// Writes the stack of this thread down, without the `skipped` innermost callers, counted from the walk itself.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the number of callers to be left out must not depend on the optimiser")]
+    #[expect(
+        clippy::inline_always,
+        reason = "the number of callers to be left out must not depend on the optimiser"
+    )]
     fn fill(&self, skipped: usize) {
         let mut addresses = [0; DEPTH];
         let length = sys::walk_stack(&mut addresses, skipped);

@@ -173,7 +173,9 @@ extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
         walk.to_skip -= 1;
         return GO_ON;
     }
-    let Some(place) = walk.addresses.get_mut(walk.found).filter(|_| address != 0) else { return END_OF_STACK };
+    let Some(place) = walk.addresses.get_mut(walk.found).filter(|_| address != 0) else {
+        return END_OF_STACK;
+    };
     // A return address is the instruction after the call, which may belong to something else.
     *place = if is_before == 0 { address - 1 } else { address };
     walk.found += 1;
