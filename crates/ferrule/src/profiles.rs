@@ -15,6 +15,7 @@ use ferrule_kernel::profiling::heap;
 use ferrule_kernel::sys;
 
 use pprof::{Kind, Profile};
+use symbols::Symbols;
 
 const NANOSECONDS: Kind = Kind { name: "cpu", unit: "nanoseconds" };
 const SAMPLES: Kind = Kind { name: "samples", unit: "count" };
@@ -50,8 +51,10 @@ pub fn of_heap() -> Option<Vec<u8>> {
 
 /// In the end as little memory is held as before: names are looked up in tables larger than what the program itself needs.
 fn written(profile: &Profile) -> Vec<u8> {
-    let bytes = profile.written(&mappings::own(), symbols::of);
-    symbols::forget();
+    let mappings = mappings::own();
+    let symbols = Symbols::read(&mappings);
+    let bytes = profile.written(&mappings, |address| symbols.of(address));
+    drop(symbols);
     sys::give_back_freed_memory();
     bytes
 }

@@ -149,7 +149,9 @@ fn a_profile_of_the_processor_names_who_was_busy() {
         bytes.expect("nobody else takes one")
     });
     let stacks = stacks(&unpacked(&bytes));
-    let is_ours = |stack: &[String]| stack.iter().any(|name| name.contains("a_function_that_is_busy"));
+    let is_ours = |stack: &[String]| {
+        stack.iter().any(|name| name == "ferrule::profiles::tests::a_function_that_is_busy")
+    };
     let of_ours: u64 = stacks.iter().filter(|(stack, _)| is_ours(stack)).map(|(_, values)| values[0]).sum();
     assert!(of_ours >= 20, "{stacks:?}");
     // What is innermost is the busy function itself or what is inlined there, not the machinery that looks.
