@@ -42,6 +42,12 @@ impl StackCell {
         self.length.store(length, Ordering::Relaxed);
     }
 
+    /// One address instead of a stack.
+    fn set(&self, address: usize) {
+        self.addresses[0].store(address, Ordering::Relaxed);
+        self.length.store(1, Ordering::Relaxed);
+    }
+
     fn read(&self) -> Vec<usize> {
         let length = self.length.load(Ordering::Relaxed).min(DEPTH);
         self.addresses[..length].iter().map(|place| place.load(Ordering::Relaxed)).collect()

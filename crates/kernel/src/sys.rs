@@ -116,25 +116,41 @@ pub(crate) fn interrupt_every(processor_time: Duration) -> io::Result<()> {
 }
 
 fn handle_profiling_signals() -> io::Result<()> {
-    let handler: extern "C" fn(c_int) = on_profiling_signal;
-    // SAFETY: all-zero bytes are a valid sigaction; the call reads it, and the handler has the type that goes without
+    let handler: extern "C" fn(c_int, *mut c_void, *mut c_void) = on_profiling_signal;
+    // SAFETY: all-zero bytes are a valid sigaction; the call reads it, and the handler has the type that goes with
     // SA_SIGINFO. It runs on the interrupted thread's own stack and is safe there: see below.
     let result = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as usize;
-        action.sa_flags = libc::SA_RESTART;
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
         libc::sigaction(libc::SIGPROF, &raw const action, std::ptr::null_mut())
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Interrupts anything anywhere, so it may neither allocate nor take a lock: it walks the stack and writes to atomics.
-extern "C" fn on_profiling_signal(_: c_int) {
+extern "C" fn on_profiling_signal(_: c_int, _: *mut c_void, context: *mut c_void) {
     // SAFETY: the C library's pointer to this thread's errno is valid for as long as the thread runs.
     let errno = unsafe { *libc::__errno_location() };
-    cpu::interrupted();
+    cpu::interrupted(interrupted_at(context));
     // SAFETY: as above. The interrupted code must not see that anything happened.
     unsafe { *libc::__errno_location() = errno };
+}
+
+/// The instruction that a signal interrupted, from what the kernel hands to the handler.
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "the number of callers to be left out must not depend on the optimiser"
+)]
+fn interrupted_at(context: *mut c_void) -> usize {
+    // SAFETY: with SA_SIGINFO the third argument points to the interrupted thread's ucontext, valid until the handler returns.
+    let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    let address = machine.gregs[libc::REG_RIP as usize].cast_unsigned();
+    #[cfg(target_arch = "aarch64")]
+    let address = machine.pc;
+    usize::try_from(address).unwrap_or_default()
 }
 
 /// What the unwinder's callback is given: where addresses go, how many are there, how many are still to be passed over.

@@ -37,6 +37,9 @@ pub enum CpuProfileError {
     /// One at a time: the process has but one such timer.
     #[error("another processor profile is being taken; ask again when it is done")]
     Busy,
+    /// Stacks cannot be walked.
+    #[error("finding the library that walks stacks")]
+    Unwinder(#[source] io::Error),
     /// The system does not let us.
     #[error("starting the timer of a processor profile")]
     Timer(#[source] io::Error),
@@ -50,6 +53,7 @@ pub fn profile(duration: Duration, is_given_up: &AtomicBool) -> Result<CpuProfil
     let mut profile = CpuProfile::default();
     drain(&mut BTreeMap::new());
     LOST.store(0, Ordering::Relaxed);
+    UNWINDER.find().map_err(CpuProfileError::Unwinder)?;
     sys::interrupt_every(PERIOD).map_err(CpuProfileError::Timer)?;
     while began.elapsed() < duration && !is_given_up.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE.min(duration.saturating_sub(began.elapsed())));
@@ -66,6 +70,38 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Where the code lies that unwinds stacks. While a panic makes it leave a frame behind, that frame is neither here nor there:
+/// whoever walks the stack in that moment goes astray. So what is interrupted there is counted, and not walked.
+static UNWINDER: CodeRange = CodeRange { start: AtomicUsize::new(0), end: AtomicUsize::new(0) };
+
+struct CodeRange {
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
+
+impl CodeRange {
+    fn contains(&self, address: usize) -> bool {
+        (self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)).contains(&address)
+    }
+
+    /// Finds it among what is mapped. Without it nothing is walked.
+    fn find(&self) -> io::Result<()> {
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let (start, end) = unwinder(&maps).ok_or_else(|| io::Error::other("the unwinder was not found"))?;
+        self.start.store(start, Ordering::Relaxed);
+        self.end.store(end, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The code of the library that unwinds, from a listing of what is mapped.
+fn unwinder(maps: &str) -> Option<(usize, usize)> {
+    let is_it = |line: &&str| line.contains(" r-xp ") && line.contains("/libgcc_s");
+    let (start, end) = maps.lines().find(is_it)?.split_whitespace().next()?.split_once('-')?;
+    let number = |hex| usize::from_str_radix(hex, 16).ok();
+    Some((number(start)?, number(end)?))
+}
+
 const EMPTY: usize = 0;
 const WRITING: usize = 1;
 const FULL: usize = 2;
@@ -81,15 +117,19 @@ impl Slot {
     }
 }
 
-/// From the signal handler: who was interrupted?
+/// From the signal handler: who was interrupted, and at which instruction?
 #[inline(never)]
-pub(crate) fn interrupted() {
+pub(crate) fn interrupted(at: usize) {
     let slot = &SAMPLES[NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS];
     if slot.state.compare_exchange(EMPTY, WRITING, Ordering::Acquire, Ordering::Relaxed).is_err() {
         LOST.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    slot.stack.fill(NOT_THE_PROGRAMS);
+    if UNWINDER.contains(at) {
+        slot.stack.set(at);
+    } else {
+        slot.stack.fill(NOT_THE_PROGRAMS);
+    }
     slot.state.store(FULL, Ordering::Release);
 }
 

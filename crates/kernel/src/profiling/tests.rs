@@ -49,6 +49,36 @@ fn a_busy_thread_is_met_about_as_often_as_it_is_busy() {
     assert!(deep * 2 > profile.stacks.len(), "stacks are cut short: {profile:?}");
 }
 
+/// Something to clean up in every frame, so that unwinding stops at each.
+fn unwound(frames: u32) -> Vec<u32> {
+    let mut held = vec![frames];
+    if frames == 0 {
+        // Like a panic, without its message.
+        std::panic::resume_unwind(Box::new(()));
+    }
+    held.extend(unwound(frames - 1));
+    held
+}
+
+/// Whoever walks the stack of a thread that is just leaving a frame goes astray: seen as a crash within seconds.
+#[test]
+fn threads_that_unwind_are_met_and_do_no_harm() {
+    let is_done = AtomicBool::new(false);
+    let profile = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let _ = std::panic::catch_unwind(|| unwound(20));
+                }
+            });
+        }
+        let profile = profile(Duration::from_secs(3), false);
+        is_done.store(true, Ordering::Relaxed);
+        profile
+    });
+    assert!(profile.stacks.values().sum::<u64>() >= 20, "{profile:?}");
+}
+
 #[test]
 fn one_profile_is_taken_at_a_time() {
     std::thread::scope(|scope| {
