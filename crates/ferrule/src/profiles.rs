@@ -1,7 +1,7 @@
 //! Profiles of the running program, in the form that `go tool pprof` and others of its kind read.
 //!
-//! Taking them is the work of [`ferrule_kernel::profiling`]; here their addresses get names ([`symbols`]) and are written
-//! ([`pprof`]). Who may ask, and how, is in [`crate::http`].
+//! Taking them is the work of [`ferrule_kernel::profiling`]; here their addresses get names (`symbols`) and are written
+//! (`pprof`). Who may ask, and how, is in [`crate::http`].
 
 mod mappings;
 mod pprof;
