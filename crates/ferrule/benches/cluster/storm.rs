@@ -10,7 +10,7 @@ use crate::cluster::{BenchCluster, cluster_ip, first_pod, stored_slice};
 use crate::process;
 
 /// How many changes are under way at a time.
-const HANDS: usize = 8;
+const HANDS: usize = 32;
 
 /// What a storm came to.
 pub struct Storm {
