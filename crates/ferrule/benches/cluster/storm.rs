@@ -28,7 +28,7 @@ impl Storm {
         let Self { changes, took, cpu, resident, unwell, health_checks, settled } = self;
         let rate = f64::from(*changes) / took.as_secs_f64();
         println!("| what | value |\n|---|---|");
-        println!("| changes handed out by the API server | {changes} ({rate:.0}/s) |");
+        println!("| changes written to the API server's store | {changes} ({rate:.0}/s) |");
         println!("| lost | 0 |");
         println!(
             "| first look that found the last version of all, after the storm | {} ms |",
