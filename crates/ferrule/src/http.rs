@@ -10,13 +10,14 @@ mod gzip;
 mod health_pages;
 pub mod hosting;
 mod metrics_pages;
+mod pprof;
 pub mod server;
 mod service_checks;
 pub mod sockets;
 mod statusz;
 mod zpages;
 
-pub use answer::{Answer, Method, Pages, Question};
+pub use answer::{Answer, Method, Pages, Question, SlowPage};
 pub use health_pages::HealthPages;
 pub use metrics_pages::{Facts, MetricsPages};
 pub use service_checks::{CheckPages, ListenAddresses, ServiceChecks};

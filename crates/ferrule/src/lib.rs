@@ -21,6 +21,7 @@ pub mod http;
 pub mod logging;
 pub mod metrics;
 pub mod notify;
+pub mod profiles;
 pub mod resolve;
 pub mod run;
 pub mod settings;

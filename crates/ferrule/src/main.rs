@@ -6,6 +6,12 @@
 
 use std::process::ExitCode;
 
+use ferrule_kernel::sys::ProfiledAllocator;
+
+/// The system's own, until a heap profile is wanted.
+#[global_allocator]
+static ALLOCATOR: ProfiledAllocator = ProfiledAllocator;
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next().unwrap_or_default();

@@ -2,20 +2,22 @@
 //!
 //! Series with labels appear when something is first said about them, as in kube-proxy. Texts behind HELP are ours.
 
+mod api_client;
 mod build;
 mod process;
 
 use std::time::Duration;
 
 use ferrule_model::{IpFamily, ObjectKind};
-use ferrule_watch::server::Asked;
+use ferrule_watch::server::Traffic;
 use prometheus::core::Collector;
 use prometheus::{
-    Encoder as _, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, Result, TextEncoder,
+    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, Result, TextEncoder,
 };
 
 use crate::gates::Gates;
+use api_client::ApiClientMetrics;
 use process::ProcessMetrics;
 
 const FAMILY: &str = "ip_family";
@@ -28,6 +30,7 @@ pub struct Metrics {
     restores: Restores,
     incoming: Incoming,
     answers: Answers,
+    api_client: ApiClientMetrics,
     own: Own,
 }
 
@@ -55,6 +58,7 @@ impl Metrics {
             restores: Restores::new(&declare)?,
             incoming: Incoming::new(&declare)?,
             answers: Answers::new(&declare)?,
+            api_client: ApiClientMetrics::new(&declare)?,
             own: Own::new(&declare)?,
             registry: declare.registry.clone(),
         };
@@ -65,10 +69,10 @@ impl Metrics {
     /// All of it, as Prometheus reads it.
     pub fn scrape(&self) -> Vec<u8> {
         self.process.refresh();
-        let mut text = Vec::new();
+        let mut text = String::new();
         // Writing to memory does not fail.
-        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
-        text
+        let _ = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text);
+        api_client::spelled_as_go(text).into_bytes()
     }
 
     /// A sync ended, well or not.
@@ -192,13 +196,9 @@ impl Metrics {
         self.own.configuration.with_label_values(&[hash]).set(1);
     }
 
-    /// The API server was asked something. How long a watch lasts says nothing.
-    pub fn api_asked(&self, asked: &Asked) {
-        self.answers.api_requests.with_label_values(&[&asked.code, &asked.method, &asked.host]).inc();
-        if !asked.is_watch {
-            let durations = &self.answers.api_durations;
-            durations.with_label_values(&[&asked.method, &asked.host]).observe(asked.took.as_secs_f64());
-        }
+    /// The API server was asked something, or answered.
+    pub fn api_asked(&self, traffic: &Traffic) {
+        self.api_client.told(traffic);
     }
 }
 
@@ -345,14 +345,12 @@ impl Incoming {
     }
 }
 
-/// What is told of health checks, flows and the API server.
+/// What is told of health checks and flows.
 struct Answers {
     healthz: IntCounterVec,
     livez: IntCounterVec,
     flows_duration: HistogramVec,
     flows_deleted: IntCounterVec,
-    api_requests: IntCounterVec,
-    api_durations: HistogramVec,
 }
 
 impl Answers {
@@ -368,12 +366,6 @@ impl Answers {
                 "conntrack_reconciler_deleted_entries_total",
                 "Stale UDP flows deleted",
                 &[FAMILY],
-            )?,
-            api_durations: declare.api_durations()?,
-            api_requests: declare.own_counters(
-                "rest_client_requests_total",
-                "[ALPHA] Requests to the API server by status, method and host",
-                &["code", "method", "host"],
             )?,
         })
     }
@@ -468,13 +460,6 @@ impl Declaring {
 
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
         self.declared(IntCounterVec::new(kube_proxys(name, help), labels)?)
-    }
-
-    fn api_durations(&self) -> Result<HistogramVec> {
-        let help = "[ALPHA] Time requests to the API server took, in seconds, by method and host";
-        let buckets = vec![0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
-        let opts = HistogramOpts::new("rest_client_request_duration_seconds", help).buckets(buckets);
-        self.declared(HistogramVec::new(opts, &["verb", "host"])?)
     }
 
     fn own_counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {

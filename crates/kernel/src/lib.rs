@@ -20,5 +20,6 @@ pub mod kernel;
 pub mod netlink;
 pub mod nft;
 pub mod probe;
+pub mod profiling;
 pub mod sys;
 pub mod sysctl;

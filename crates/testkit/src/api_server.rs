@@ -31,7 +31,8 @@ pub use requests::Refused;
 /// Where the API server is, for everybody who [joined](ApiServer::join).
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 1);
 const PORT: u16 = 6443;
-const ETCD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2379);
+/// Where its store is, for whoever is in its own namespace: plain HTTP.
+pub const ETCD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2379);
 
 /// The API server says that it is ready before it has written the objects that are its own.
 const OWN_OBJECTS: [&str; 4] = [

@@ -19,6 +19,7 @@ mod rate;
 mod reporter;
 mod resource;
 mod token;
+mod traffic;
 mod watching;
 
 use std::io;
@@ -31,10 +32,10 @@ use tokio::sync::oneshot;
 
 pub use access::{ApiAccess, user_agent};
 pub use client::ApiClient;
-pub use connection::Asked;
 pub use error::{ApiError, StartError};
 pub use events::Encoding;
 pub use rate::RequestRate;
+pub use traffic::{Asked, Manner, Target, Traffic};
 
 use access::Access;
 use connection::Connection;
@@ -120,7 +121,7 @@ impl ServerSource {
         config: &ServerConfig,
         own_node: &NodeName,
         sink: impl FnMut(SourceEvent) + Send + 'static,
-        count: impl Fn(&Asked) + Send + Sync + 'static,
+        count: impl Fn(&Traffic) + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
         let access = Access::read(&config.access)?;

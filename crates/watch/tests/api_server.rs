@@ -57,6 +57,7 @@ fn json_and_protobuf_say_the_same_of_objects_with_every_field() {
     let told = |encoding| {
         let mut watcher = Watcher::encoded(&server, "full-node", encoding);
         watcher.in_sync();
+        assert!(watcher.log.says(&format!("encoding={encoding:?}")));
         let mut told: Vec<String> = watcher
             .events
             .iter()

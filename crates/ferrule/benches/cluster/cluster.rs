@@ -15,18 +15,17 @@ use ferrule_watch::server::{
 use serde_json::{Value, json};
 
 use crate::process::{self, Measured};
+use crate::store::Store;
 
 const NODE: &str = "bench-node";
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 9, 1);
-pub const ENDPOINTS: usize = 10;
+const ENDPOINTS: usize = 10;
 /// How many requests are under way at a time.
-pub const HANDS: usize = 16;
+const HANDS: usize = 16;
 
 pub struct BenchCluster {
     server: ApiServer,
     pub node: Namespace,
-    /// Its client is the fastest way to create and change things.
-    source: ServerSource,
     pub services: usize,
 }
 
@@ -50,22 +49,23 @@ impl BenchCluster {
         };
         let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
         let source = server.namespace().run(start).expect("the namespace");
-        let cluster = Self { server, node, source, services };
-        cluster.fill();
+        let cluster = Self { server, node, services };
+        // The source goes afterwards: whoever watches costs the API server something.
+        cluster.fill(&source.client());
         cluster
     }
 
-    /// A client for one hand.
-    pub fn client(&self) -> ApiClient {
-        self.source.client()
+    /// A connection to the API server's store.
+    pub fn store(&self) -> Store {
+        self.server.namespace().run(Store::connect).expect("the namespace").expect("etcd")
     }
 
-    fn fill(&self) {
+    fn fill(&self, client: &ApiClient) {
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..HANDS {
                 scope.spawn(|| {
-                    let client = self.client();
+                    let client = client.clone();
                     loop {
                         let nth = next.fetch_add(1, Ordering::Relaxed);
                         if nth >= self.services {
@@ -102,7 +102,7 @@ impl BenchCluster {
     }
 }
 
-pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
 /// The cluster IP of a Service.
 pub fn cluster_ip(nth: usize) -> Ipv4Addr {
@@ -123,7 +123,7 @@ fn service(nth: usize) -> Value {
     })
 }
 
-pub fn endpoints(nth: usize, version: usize) -> Value {
+fn endpoints(nth: usize, version: usize) -> Value {
     let others = (1..ENDPOINTS).map(|other| Ipv4Addr::new(10, 245, byte(other), 1 + byte(nth % 250)));
     let endpoint =
         |address| json!({ "addresses": [address], "conditions": { "ready": true }, "nodeName": "elsewhere" });
@@ -132,6 +132,17 @@ pub fn endpoints(nth: usize, version: usize) -> Value {
 
 fn byte(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(0)
+}
+
+/// Where a slice is in the store, and what is there: what the API server would write, as JSON, which it reads as well.
+pub fn stored_slice(nth: usize, version: usize) -> (String, Value) {
+    let mut object = slice(nth, version);
+    object["kind"] = "EndpointSlice".into();
+    object["apiVersion"] = "discovery.k8s.io/v1".into();
+    object["metadata"]["namespace"] = "default".into();
+    object["metadata"]["uid"] = format!("00000000-0000-0000-0000-{nth:012}").into();
+    object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+    (format!("/registry/endpointslices/default/service-{nth}-a"), object)
 }
 
 fn slice(nth: usize, version: usize) -> Value {

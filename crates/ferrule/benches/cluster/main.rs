@@ -8,6 +8,7 @@
 
 mod cluster;
 mod process;
+mod store;
 mod storm;
 
 use std::time::Duration;

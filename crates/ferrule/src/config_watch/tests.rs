@@ -29,13 +29,16 @@ fn assert_quiet(watch: &mut ConfigWatch) {
     assert_eq!(watch.next(A_WHILE).expect("the watch works"), None);
 }
 
-/// Row: server 8.12 #1
+/// Row: server 3.2 #1, 8.12 #1
 #[test]
-fn writing_in_place_is_a_change() {
+fn writing_in_place_and_appending_is_a_change() {
     let (_folder, path, mut watch) = watched("one");
     fs::write(&path, "two").expect("written");
     assert_eq!(content(&mut watch).as_deref(), Some("two"));
     assert_quiet(&mut watch);
+    let mut file = fs::OpenOptions::new().append(true).open(&path).expect("opened");
+    file.write_all(b" and more").expect("written");
+    assert_eq!(content(&mut watch).as_deref(), Some("two and more"));
 }
 
 /// Writes a file in pieces, slowly, as over a slow mount.
@@ -89,6 +92,7 @@ fn a_writer_that_was_at_it_before_the_watch_began_makes_one_change_too() {
     assert_eq!(changes, [FileChange::Content(written.into_bytes())]);
 }
 
+/// Row: server 3.2 #4
 #[test]
 fn renaming_over_the_file_is_a_change_and_the_next_one_is_seen_too() {
     let (folder, path, mut watch) = watched("one");
@@ -100,6 +104,7 @@ fn renaming_over_the_file_is_a_change_and_the_next_one_is_seen_too() {
     }
 }
 
+/// Row: server 3.2 #3
 #[test]
 fn touching_and_rewriting_the_same_bytes_is_none() {
     let (folder, path, mut watch) = watched("one");
@@ -109,6 +114,7 @@ fn touching_and_rewriting_the_same_bytes_is_none() {
     assert_quiet(&mut watch);
 }
 
+/// Row: server 3.2 #4
 #[test]
 fn a_removed_file_is_reported_once_and_so_is_its_return() {
     let (_folder, path, mut watch) = watched("one");
@@ -120,6 +126,18 @@ fn a_removed_file_is_reported_once_and_so_is_its_return() {
     assert_eq!(content(&mut watch).as_deref(), Some("one"));
 }
 
+/// Row: server 3.2 #2
+#[test]
+fn a_file_that_is_moved_away_is_reported_and_what_comes_in_its_place_is_seen() {
+    let (folder, path, mut watch) = watched("one");
+    fs::rename(&path, folder.path().join("elsewhere")).expect("renamed");
+    let gone = FileChange::Unreadable(io::ErrorKind::NotFound);
+    assert_eq!(watch.next(SOON).expect("the watch works"), Some(gone));
+    fs::write(&path, "two").expect("written");
+    assert_eq!(content(&mut watch).as_deref(), Some("two"));
+}
+
+/// Row: server 3.2
 #[test]
 fn an_edit_before_the_watch_began_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -164,6 +182,7 @@ impl ConfigMapVolume {
     }
 }
 
+/// Row: server 3.2 #5
 #[test]
 fn a_config_map_swap_is_one_change() {
     let mut volume = ConfigMapVolume::new("one");

@@ -1,5 +1,7 @@
 //! Questions and answers, without anything of the wire.
 
+use std::sync::atomic::AtomicBool;
+
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
@@ -97,8 +99,16 @@ impl Answer {
     }
 }
 
+/// A page that takes its time, made on a thread of its own. It is told when nobody waits for it any more.
+pub type SlowPage = Box<dyn FnOnce(&AtomicBool) -> Answer + Send>;
+
 /// Something that answers.
 pub trait Pages: Send + Sync + 'static {
-    /// The answer to a question.
+    /// The answer to a question. All pages wait for each other's.
     fn answer(&self, question: &Question) -> Answer;
+
+    /// The answer, if it is one that others must not wait for.
+    fn slow(&self, _: &Question) -> Option<SlowPage> {
+        None
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::gzip::compressed;
-use super::{Answer, Method, Pages, Question, debug, flagz, statusz};
+use super::{Answer, Method, Pages, Question, SlowPage, debug, flagz, pprof, statusz};
 use crate::logging::LogHandle;
 use crate::settings::ProxyMode;
 use crate::status::Status;
@@ -120,9 +120,15 @@ impl Pages for MetricsPages {
             "/statusz" if facts.statusz => {
                 statusz::page(question, facts.started.0, facts.started.1.elapsed())
             }
-            _ if facts.profiling => debug::page(question, &self.log).unwrap_or_else(Answer::not_found),
+            _ if facts.profiling => debug::page(question, &self.log)
+                .or_else(|| pprof::page(question))
+                .unwrap_or_else(Answer::not_found),
             _ => Answer::not_found(),
         }
+    }
+
+    fn slow(&self, question: &Question) -> Option<SlowPage> {
+        if self.facts.profiling { pprof::slow(question) } else { None }
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -19,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::{Answer, Method, Pages, Question};
+use super::{Answer, Method, Pages, Question, SlowPage};
 
 /// More connections than this at a time are one too many, and the oldest ends.
 const MOST_CONNECTIONS: usize = 512;
@@ -100,7 +101,29 @@ async fn respond(request: Request<Incoming>, pages: &dyn Pages) -> Response<Full
         accepts_gzip: joined(&head.headers, &ACCEPT_ENCODING).split(',').any(is_gzip),
         body: body.to_bytes().to_vec(),
     };
-    wire(pages.answer(&question))
+    let answer = match pages.slow(&question) {
+        Some(page) => patiently(page).await,
+        None => pages.answer(&question),
+    };
+    wire(answer)
+}
+
+/// Waits for a page on another thread. If the client goes, so does this, and the page is told.
+async fn patiently(page: SlowPage) -> Answer {
+    let gone = Gone::default();
+    let is_gone = Arc::clone(&gone.0);
+    let answer = tokio::task::spawn_blocking(move || page(&is_gone)).await;
+    answer.unwrap_or_else(|_| Answer::text(500, "making this page failed\n"))
+}
+
+/// Says so when it is dropped.
+#[derive(Default)]
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn method(method: &hyper::Method) -> Method {

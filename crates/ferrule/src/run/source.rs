@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ferrule_model::{Change, Node, NodeName, ObjectKind};
 use ferrule_watch::file::ManifestFolder;
-use ferrule_watch::server::{self, Asked, Encoding, ServerConfig, ServerSource, SourceEvent, user_agent};
+use ferrule_watch::server::{self, Encoding, ServerConfig, ServerSource, SourceEvent, Traffic, user_agent};
 use tracing::{error, info};
 
 use super::start::StartError;
@@ -78,7 +78,7 @@ impl Source {
                     let _ = events.send(told(event));
                 };
                 let counting = Arc::clone(status);
-                let count = move |asked: &Asked| counting.metrics.api_asked(asked);
+                let count = move |traffic: &Traffic| counting.metrics.api_asked(traffic);
                 let configuration = configuration(settings, program);
                 Ok(Running::Server(ServerSource::start_counted(&configuration, name, sink, count)?))
             }

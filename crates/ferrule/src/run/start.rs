@@ -13,6 +13,7 @@ use ferrule_kernel::iptables::IptablesError;
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::probe::Unusable;
+use ferrule_kernel::profiling::heap;
 use ferrule_kernel::sys;
 use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, PerFamily};
@@ -125,6 +126,10 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         return Err(StartError::ModeNotBuilt(settings.mode));
     }
     sys::share_memory_between_threads();
+    if settings.profiling {
+        // Now or never: what is allocated before is not known to a heap profile.
+        heap::begin();
+    }
     let (inlet, inbox) = mpsc::sync_channel(INBOX);
     signals::listen(inlet.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;

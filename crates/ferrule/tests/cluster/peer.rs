@@ -93,14 +93,24 @@ fn without_times(text: &str) -> String {
     words.join("\"")
 }
 
-/// Every series by name and labels, without values; and every type.
+/// What has no meaning here: see `docs/differences.md`.
+const THEIRS_ALONE: [&str; 2] =
+    ["rest_client_exec_plugin_", "rest_client_transport_cert_rotation_gc_calls_total"];
+
+/// Every series by name and labels, without values; every type; and how stable each says it is.
 fn series(metrics: &str) -> BTreeSet<String> {
-    let of_kube_proxy = |line: &&str| line.starts_with("kubeproxy_") || line.starts_with("# TYPE kubeproxy_");
+    let of_both = |line: &&str| {
+        let name = line.trim_start_matches("# HELP ").trim_start_matches("# TYPE ");
+        let is_of_both = name.starts_with("kubeproxy_") || name.starts_with("rest_client_");
+        is_of_both && !THEIRS_ALONE.iter().any(|prefix| name.starts_with(prefix))
+    };
     let named = |line: &str| match line.strip_prefix("# ") {
+        // The text itself is ours.
+        Some(help) if help.starts_with("HELP") => help.split(' ').take(3).collect::<Vec<_>>().join(" "),
         Some(type_of) => type_of.to_owned(),
         None => line.rsplit_once(' ').map_or(line, |(series, _)| series).to_owned(),
     };
-    metrics.lines().filter(of_kube_proxy).map(named).collect()
+    metrics.lines().filter(of_both).map(named).collect()
 }
 
 /// Row: server 5

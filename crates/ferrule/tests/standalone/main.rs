@@ -4,6 +4,7 @@ mod drift;
 mod failures;
 mod flows;
 mod iptables;
+mod profiles;
 mod refusals;
 mod restart;
 mod serving;

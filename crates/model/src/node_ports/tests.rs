@@ -105,6 +105,7 @@ fn a_zero_block_anywhere_makes_the_others_moot() {
 }
 
 /// Row: model N14-N21
+/// Row: server 8.10 #9
 #[test]
 fn loopback_is_contained_when_a_block_reaches_it() {
     let base = ["224.0.0.0/24", "192.168.0.0/16", "fd00:1:d::/64"];
@@ -126,6 +127,7 @@ fn loopback_is_contained_when_a_block_reaches_it() {
 }
 
 /// Row: model N22, N23, N24
+/// Row: server 8.10 #10
 #[test]
 fn loopback_is_explicit_only_when_named() {
     for (family, list, expected) in [

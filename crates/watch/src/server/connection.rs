@@ -18,6 +18,7 @@ use super::connector::{Prepared, as_api_error, is_broken, prepare};
 use super::events::Encoding;
 use super::protobuf;
 use super::rate::{RateLimit, RequestRate};
+use super::traffic::{Asked, Counter, Manner, Target, Traffic};
 use super::{ApiError, StartError, advice};
 
 /// How long the first byte of an answer may take; an API server gives up on its own work after a minute.
@@ -26,30 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(65);
 const OTHERS_REFUSALS: usize = 3;
 /// Answers other than lists and watches are small.
 const LARGEST_ANSWER: usize = 4 << 20;
-
-/// A request that was sent, and what came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// The status of the answer, or `<error>` if there was none, as kube-proxy counts it.
-    pub code: String,
-    /// The method.
-    pub method: String,
-    /// The server's host and port.
-    pub host: String,
-    /// How long the answer took to begin.
-    pub took: Duration,
-    /// Whether it was a watch, which answers for as long as it lasts.
-    pub is_watch: bool,
-}
-
-/// Counts requests.
-struct Counter(Box<dyn Fn(&Asked) + Send + Sync>);
-
-impl std::fmt::Debug for Counter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Counter")
-    }
-}
 
 /// The connection, which comes and goes behind this.
 #[derive(Debug)]
@@ -123,16 +100,14 @@ impl Connection {
     }
 
     /// Has every request counted.
-    pub(super) fn counted_by(mut self, count: impl Fn(&Asked) + Send + Sync + 'static) -> Self {
+    pub(super) fn counted_by(mut self, count: impl Fn(&Traffic) + Send + Sync + 'static) -> Self {
         self.counter = Counter(Box::new(count));
         self
     }
 
-    fn count(&self, ask: &Ask, base: &str, code: String, took: Duration) {
-        let host = base.split_once("://").map_or(base, |(_, host)| host);
-        let host = host.split('/').next().unwrap_or(host).to_owned();
-        let method = ask.method.to_string();
-        (self.counter.0)(&Asked { code, method, host, took, is_watch: ask.is_watch });
+    /// Has the length of an answer counted, once it is known.
+    pub(super) fn answered(&self, ask: &Ask, bytes: usize) {
+        (self.counter.0)(&Traffic::Answered { to: target(ask, &self.base()), bytes });
     }
 
     /// Finds out whether the configuration can be used. Nothing is sent.
@@ -142,34 +117,34 @@ impl Connection {
 
     /// Sends a request; any answer but a success is an error.
     pub(super) async fn send(&self, ask: &Ask) -> Result<Response<Incoming>, ApiError> {
-        if !ask.is_watch {
-            self.rate.take().await;
-        }
+        let waited = if ask.is_watch { None } else { self.rate.take().await };
+        let mut manner = Manner { is_watch: ask.is_watch, is_retry: false, waited };
         // An API server ends the whole connection after it refused one request, and when it shuts down: whoever else was on
         // it asks again on another. What changes something may have been done already and is the caller's to repeat.
         for _ in 0..OTHERS_REFUSALS {
-            match self.pass(ask).await {
+            match self.pass(ask, manner).await {
                 Err(Failure { is_broken: true, .. }) if ask.method == Method::GET => {}
                 result => return result.map_err(|failure| failure.error),
             }
+            manner = Manner { is_retry: true, waited: None, ..manner };
         }
-        self.pass(ask).await.map_err(|failure| failure.error)
+        self.pass(ask, manner).await.map_err(|failure| failure.error)
     }
 
-    async fn pass(&self, ask: &Ask) -> Result<Response<Incoming>, Failure> {
+    async fn pass(&self, ask: &Ask, manner: Manner) -> Result<Response<Incoming>, Failure> {
         if self.works.load(Ordering::Relaxed) {
-            return self.attempt(ask).await;
+            return self.attempt(ask, manner).await;
         }
         let before = self.last_failure().0;
         let first = self.first.lock().await;
         if self.works.load(Ordering::Relaxed) {
             drop(first);
-            return self.attempt(ask).await;
+            return self.attempt(ask, manner).await;
         }
         // Who failed meanwhile failed for all who waited.
         match self.last_failure() {
             (count, Some(error)) if count != before => Err(error.elsewhere(self.what(ask)).into()),
-            _ => self.attempt(ask).await,
+            _ => self.attempt(ask, manner).await,
         }
     }
 
@@ -197,13 +172,17 @@ impl Connection {
 
     /// What is done where, for messages.
     pub(super) fn what(&self, ask: &Ask) -> String {
-        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let base = prepared.as_ref().map_or_else(|| self.access.server(), |prepared| prepared.base.clone());
         let path = ask.path.split('?').next().unwrap_or_default();
-        format!("{} at {base}{path}", ask.doing)
+        format!("{} at {}{path}", ask.doing, self.base())
     }
 
-    async fn attempt(&self, ask: &Ask) -> Result<Response<Incoming>, Failure> {
+    /// The server's address.
+    fn base(&self) -> String {
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        prepared.as_ref().map_or_else(|| self.access.server(), |prepared| prepared.base.clone())
+    }
+
+    async fn attempt(&self, ask: &Ask, manner: Manner) -> Result<Response<Incoming>, Failure> {
         let what = self.what(ask);
         let prepared = self.prepared().await.map_err(|error| as_api_error(&what, &error))?;
         let request = self.request(ask, &prepared).map_err(|cause| ApiError::Transport {
@@ -217,7 +196,9 @@ impl Connection {
             Ok(Ok(response)) => response.status().as_str().to_owned(),
             Ok(Err(_)) | Err(_) => "<error>".to_owned(),
         };
-        self.count(ask, &base, code, began.elapsed());
+        let bytes = ask.content.as_ref().map_or(0, |(_, content)| content.len());
+        let to = target(ask, &base);
+        (self.counter.0)(&Traffic::Asked(Asked { to, code, took: began.elapsed(), bytes, manner }));
         match answer {
             Ok(Ok(response)) => self.judge(ask, response).await.map_err(Failure::from),
             Ok(Err(error)) => Err(self.broken(what, &error)),
@@ -258,7 +239,13 @@ impl Connection {
 
     async fn content(&self, ask: &Ask, response: Response<Incoming>) -> Result<Bytes, ApiError> {
         match Limited::new(response.into_body(), LARGEST_ANSWER).collect().await {
-            Ok(content) => Ok(content.to_bytes()),
+            Ok(content) => {
+                let content = content.to_bytes();
+                if !ask.is_watch {
+                    self.answered(ask, content.len());
+                }
+                Ok(content)
+            }
             Err(error) => Err(ApiError::transport(self.what(ask), &*error)),
         }
     }
@@ -273,6 +260,7 @@ impl Connection {
             return Ok(prepared);
         }
         let prepared = prepare(&self.access).await?;
+        (self.counter.0)(&Traffic::Prepared);
         let mut place = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         // Two may have prepared at the same time; one connection is enough.
         Ok(place.get_or_insert(prepared).clone())
@@ -302,6 +290,12 @@ impl Connection {
         }
         request.body(Full::new(body)).map_err(|error| error.to_string())
     }
+}
+
+fn target(ask: &Ask, base: &str) -> Target {
+    let host = base.split_once("://").map_or(base, |(_, host)| host);
+    let host = host.split('/').next().unwrap_or(host).to_owned();
+    Target { method: ask.method.to_string(), host }
 }
 
 /// How Kubernetes says no, in an answer or in the middle of a watch.

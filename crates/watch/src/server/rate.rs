@@ -37,13 +37,15 @@ impl RateLimit {
         Self { rate, level: Mutex::new((level, Instant::now())) }
     }
 
-    /// Takes a token, waiting for one if there is none. Who comes first is served first.
-    pub(super) async fn take(&self) {
-        let RequestRate::Limited { per_second, burst } = self.rate else { return };
+    /// Takes a token, waiting for one if there is none. Who comes first is served first. Says how long that took, if there is
+    /// a limit.
+    pub(super) async fn take(&self) -> Option<Duration> {
+        let RequestRate::Limited { per_second, burst } = self.rate else { return None };
         let per_second = f64::from(per_second);
         if per_second <= 0.0 || !per_second.is_finite() {
-            return;
+            return None;
         }
+        let came = Instant::now();
         let mut level = self.level.lock().await;
         let now = Instant::now();
         let filled = level.0 + now.duration_since(level.1).as_secs_f64() * per_second;
@@ -53,6 +55,7 @@ impl RateLimit {
             // Held while waiting, so that the next one waits behind.
             sleep(Duration::try_from_secs_f64(-left / per_second).unwrap_or_default()).await;
         }
+        Some(came.elapsed())
     }
 }
 

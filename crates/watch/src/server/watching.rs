@@ -136,6 +136,7 @@ impl<'a> Watching<'a> {
         };
         let deadline = Instant::now() + time + GRACE;
         let encoding = Encoding::of(response.headers());
+        debug!(kind = %self.resource.kind, ?encoding, "Watching");
         let mut events = Events::new(response.into_body(), encoding);
         loop {
             let next = timeout_at(deadline, events.next()).await.unwrap_or(Ok(None));
@@ -263,15 +264,18 @@ impl<'a> Watching<'a> {
         let mut body = self.connection.send(&ask).await?.into_body();
         let mut items = Items::default();
         let mut listing = Listing::default();
+        let mut bytes = 0;
         while let Some(frame) = body.frame().await {
             let broken = |error: hyper::Error| ApiError::transport(self.connection.what(&ask), &error);
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            bytes += data.len();
             let fed = items.feed(&data, |json| {
                 let mut nothing = Batch::default();
                 self.put(Raw::json(json), Some(&mut listing), &mut nothing);
             });
             fed.map_err(|_| self.cut_off(&ask, "an item longer than any object can be".into()))?;
         }
+        self.connection.answered(&ask, bytes);
         let meta = items.finish().map_err(|error| self.unreadable(&ask, &error))?;
         self.complete(listing, meta.resource_version);
         Ok(())

@@ -63,6 +63,7 @@ fn a_live_change_is_applied_and_the_next_is_judged_against_it() {
     );
 }
 
+/// Row: server 8.12 #1
 #[test]
 fn a_change_that_needs_it_asks_for_a_restart() {
     let (action, lines) = Running::new("").write("mode: nftables\n");

@@ -1,0 +1,50 @@
+//! Where in memory which file's code lies.
+
+use std::ops::Range;
+
+/// A file's code in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Where it lies.
+    pub addresses: Range<u64>,
+    /// From where in the file.
+    pub offset: u64,
+    /// The file.
+    pub file: String,
+}
+
+/// Those of this process, the program's own first. None where `/proc` is not there.
+pub fn own() -> Vec<Mapping> {
+    std::fs::read_to_string("/proc/self/maps").map(|text| read(&text)).unwrap_or_default()
+}
+
+fn read(maps: &str) -> Vec<Mapping> {
+    maps.lines().filter_map(mapping).collect()
+}
+
+/// A line, if it is about code: `addresses rights offset device inode file`.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let is_code = words.next()?.contains('x');
+    let offset = number(words.next()?)?;
+    let file = words.nth(2)?.to_owned();
+    is_code.then_some(Mapping { addresses: number(start)?..number(end)?, offset, file })
+}
+
+fn number(hex: &str) -> Option<u64> {
+    u64::from_str_radix(hex, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_code_in_files_counts() {
+        let maps = "5580-5590 r--p 0000 fd:00 12 /bin/x\n5590-55a0 r-xp 0010 fd:00 12 /bin/x\n\
+                    7000-7010 rw-p 0000 00:00 0 [heap]\n7f00-7f10 r-xp 0000 00:00 0 \nnonsense\n\n7 r-xp";
+        let expected = Mapping { addresses: 0x5590..0x55a0, offset: 0x10, file: "/bin/x".into() };
+        assert_eq!(read(maps), [expected]);
+    }
+}

@@ -1,0 +1,161 @@
+//! Profiles read back.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::ops::Range;
+
+use flate2::read::GzDecoder;
+
+use super::mappings::Mapping;
+use super::symbols::Symbol;
+use super::*;
+
+/// A message as its fields: numbers, or bytes.
+type Message = BTreeMap<u64, Vec<Field>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Field {
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first().expect("a number is cut off");
+        *bytes = rest;
+        value |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            break;
+        }
+    }
+    value
+}
+
+fn message(mut bytes: &[u8]) -> Message {
+    let mut fields = Message::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let number = varint(&mut bytes);
+        let field = match key & 7 {
+            0 => Field::Number(number),
+            2 => {
+                let (content, rest) = bytes.split_at(usize::try_from(number).expect("a length"));
+                bytes = rest;
+                Field::Bytes(content.to_vec())
+            }
+            other => panic!("no field of ours is of type {other}"),
+        };
+        fields.entry(key >> 3).or_default().push(field);
+    }
+    fields
+}
+
+fn numbers(message: &Message, field: u64) -> Vec<u64> {
+    let of = |field: &Field| match field {
+        Field::Number(number) => vec![*number],
+        Field::Bytes(bytes) => {
+            let mut rest = bytes.as_slice();
+            std::iter::from_fn(|| (!rest.is_empty()).then(|| varint(&mut rest))).collect()
+        }
+    };
+    message.get(&field).into_iter().flatten().flat_map(of).collect()
+}
+
+fn messages(parent: &Message, field: u64) -> Vec<Message> {
+    texts(parent, field).iter().map(|bytes| message(bytes)).collect()
+}
+
+fn texts(parent: &Message, field: u64) -> Vec<Vec<u8>> {
+    let of = |field: &Field| match field {
+        Field::Bytes(bytes) => bytes.clone(),
+        Field::Number(number) => panic!("{number} is no message"),
+    };
+    parent.get(&field).into_iter().flatten().map(of).collect()
+}
+
+fn unpacked(bytes: &[u8]) -> Message {
+    let mut plain = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut plain).expect("gzip");
+    message(&plain)
+}
+
+/// Every stack as the names of its functions, with its values.
+fn stacks(profile: &Message) -> Vec<(Vec<String>, Vec<u64>)> {
+    let texts = texts(profile, 6);
+    let text = |number: u64| {
+        String::from_utf8_lossy(&texts[usize::try_from(number).expect("a number")]).into_owned()
+    };
+    let id = |message: &Message| numbers(message, 1)[0];
+    let functions: BTreeMap<u64, String> =
+        messages(profile, 5).iter().map(|function| (id(function), text(numbers(function, 2)[0]))).collect();
+    let names = |location: &Message| -> Vec<String> {
+        messages(location, 4).iter().map(|line| functions[&id(line)].clone()).collect()
+    };
+    let locations: BTreeMap<u64, Vec<String>> =
+        messages(profile, 4).iter().map(|location| (id(location), names(location))).collect();
+    let stack = |sample: &Message| {
+        (numbers(sample, 1).iter().flat_map(|number| locations[number].clone()).collect(), numbers(sample, 2))
+    };
+    messages(profile, 2).iter().map(stack).collect()
+}
+
+#[test]
+fn stacks_come_back_with_names_and_numbers() {
+    let mut profile = Profile::new([OBJECTS, BYTES], (SPACE, 512));
+    profile.add(&[0x1010, 0x1020], [1, 300]);
+    profile.add(&[0x1010, 0x1020], [1, 2]);
+    profile.add(&[0x1020, 0x9999], [3, 4]);
+    profile.note_lost(7);
+    let symbol = |name: &str| Symbol { name: name.into(), mangled: format!("_{name}"), ..Symbol::default() };
+    let symbols = |address| match address {
+        0x1010 => vec![symbol("inlined"), symbol("leaf")],
+        0x1020 => vec![symbol("main")],
+        _ => Vec::new(),
+    };
+    let addresses: Range<u64> = 0x1000..0x2000;
+    let mapping = Mapping { addresses, offset: 0x1000, file: "/bin/program".into() };
+    let read = unpacked(&profile.written(&[mapping], symbols));
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let expected = [(names(&["inlined", "leaf", "main"]), vec![2, 302]), (names(&["main"]), vec![3, 4])];
+    assert_eq!(stacks(&read), expected);
+    assert_eq!(texts(&read, 6)[0], b"");
+    assert!(texts(&read, 6).contains(&b"7 more were not recorded: there was no room".to_vec()));
+    assert_eq!(numbers(&read, 12), [512]);
+    let mapped: Vec<u64> = messages(&read, 4)
+        .iter()
+        .map(|location| numbers(location, 2).first().copied().unwrap_or(0))
+        .collect();
+    assert_eq!(mapped, [1, 1, 0]);
+}
+
+#[inline(never)]
+fn a_function_that_is_busy(is_done: &AtomicBool) {
+    let mut sum: u64 = 1;
+    while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+        for number in 0..10_000 {
+            sum = std::hint::black_box(sum.wrapping_mul(31) ^ number);
+        }
+    }
+}
+
+#[test]
+fn a_profile_of_the_processor_names_who_was_busy() {
+    let is_done = AtomicBool::new(false);
+    let bytes = std::thread::scope(|scope| {
+        scope.spawn(|| a_function_that_is_busy(&is_done));
+        let bytes = of_processor(Duration::from_secs(1), &AtomicBool::new(false));
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        bytes.expect("nobody else takes one")
+    });
+    let stacks = stacks(&unpacked(&bytes));
+    let is_ours = |stack: &[String]| {
+        stack.iter().any(|name| name == "ferrule::profiles::tests::a_function_that_is_busy")
+    };
+    let of_ours: u64 = stacks.iter().filter(|(stack, _)| is_ours(stack)).map(|(_, values)| values[0]).sum();
+    assert!(of_ours >= 20, "{stacks:?}");
+    // What is innermost is the busy function itself or what is inlined there, not the machinery that looks.
+    let leaves: Vec<&String> = stacks.iter().filter_map(|(stack, _)| stack.first()).collect();
+    let machinery = ["walk_stack", "interrupted", "on_profiling_signal", "restore_rt"];
+    assert!(!leaves.iter().any(|leaf| machinery.iter().any(|part| leaf.contains(part))), "{leaves:?}");
+}
