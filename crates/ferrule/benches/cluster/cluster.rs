@@ -1,6 +1,7 @@
 //! A cluster with many Services, and a node in it.
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,14 +15,14 @@ use serde_json::{Value, json};
 
 use crate::process::{self, Measured};
 
-const NODE: &str = "bench-node";
+pub const NODE: &str = "bench-node";
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 9, 1);
 pub const ENDPOINTS: usize = 10;
 /// How many requests are under way at a time.
 pub const HANDS: usize = 16;
 
 pub struct BenchCluster {
-    server: ApiServer,
+    pub server: ApiServer,
     pub node: Namespace,
     /// Its client is the fastest way to create and change things.
     source: ServerSource,
@@ -47,8 +48,8 @@ impl BenchCluster {
         };
         let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
         let source = server.namespace().run(start).expect("the namespace");
-        let cluster = Self { server, node, source, services };
-        cluster.fill();
+        let mut cluster = Self { server, node, source, services: 0 };
+        cluster.grow_to(services);
         cluster
     }
 
@@ -57,15 +58,21 @@ impl BenchCluster {
         self.source.client()
     }
 
-    fn fill(&self) {
-        let next = AtomicUsize::new(0);
+    /// Creates further Services, up to so many.
+    pub fn grow_to(&mut self, services: usize) {
+        self.fill(self.services..services);
+        self.services = services;
+    }
+
+    fn fill(&self, numbers: Range<usize>) {
+        let next = AtomicUsize::new(numbers.start);
         std::thread::scope(|scope| {
             for _ in 0..HANDS {
                 scope.spawn(|| {
                     let client = self.client();
                     loop {
                         let nth = next.fetch_add(1, Ordering::Relaxed);
-                        if nth >= self.services {
+                        if nth >= numbers.end {
                             return;
                         }
                         client
