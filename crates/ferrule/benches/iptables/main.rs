@@ -27,18 +27,15 @@ fn main() {
     }
     let sizes = std::env::var("SIZES").unwrap_or_else(|_| "1000 5000 10000".into());
     let mut cluster = BenchCluster::create(0);
-    let mut rows = Vec::new();
+    println!("| Services × 10 | variant | what | Ferrule | kube-proxy 1.37.1 |\n|---|---|---|---|---|");
     for services in sizes.split_whitespace().filter_map(|size| size.parse().ok()) {
-        println!("{services} Services …");
         cluster.grow_to(services);
         for variant in [Variant::Nft, Variant::Legacy] {
             let found = [Make::Ferrule, Make::KubeProxy].map(|make| proxy::measure(&cluster, make, variant));
-            rows.extend(compared(services, variant, found));
+            for row in compared(services, variant, found) {
+                println!("{row}");
+            }
         }
-    }
-    println!("\n| Services × 10 | variant | what | Ferrule | kube-proxy 1.37.1 |\n|---|---|---|---|---|");
-    for row in rows {
-        println!("{row}");
     }
 }
 
