@@ -67,12 +67,18 @@ bench-cluster: setup ## Measure the program on a real API server: starts, memory
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
 	@cargo bench --quiet --locked -p ferrule --bench cluster
 
+.PHONY: bench-iptables
+bench-iptables: setup ## Measure iptables mode beside the real kube-proxy's: starts, changes, the lock [SIZES='1000 5000 10000']
+	@scripts/cluster-build
+	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
+	@cargo bench --quiet --locked -p ferrule --bench iptables
+
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)
 	@scripts/cluster-build
 
 .PHONY: peer-check
-peer-check: setup ## Compare flags, configuration files and verdicts with the real kube-proxy (builds it once, with Go)
+peer-check: setup ## Compare flags, configuration files, verdicts and iptables rules with the real kube-proxy (builds it once, with Go)
 	@scripts/peer-check
 
 .PHONY: conformance

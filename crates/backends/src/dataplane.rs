@@ -1,5 +1,7 @@
 //! What the program sees of a mode: one family's rules in the kernel, whatever they are made of.
 
+use std::time::Duration;
+
 use ferrule_kernel::kernel::{NftTables, XTables};
 use ferrule_plan::FamilyPlan;
 
@@ -19,6 +21,9 @@ pub trait Dataplane: Send {
 
     /// The netlink address under which our commits are announced, if they are.
     fn own_address(&self) -> Option<u32>;
+
+    /// How long the last sync waited for the lock that users of iptables share, if it took one.
+    fn lock_wait(&mut self) -> Option<Duration>;
 }
 
 impl<K: NftTables + Send> Dataplane for nftables::Reconciler<K> {
@@ -36,6 +41,10 @@ impl<K: NftTables + Send> Dataplane for nftables::Reconciler<K> {
 
     fn own_address(&self) -> Option<u32> {
         Some(self.own_address())
+    }
+
+    fn lock_wait(&mut self) -> Option<Duration> {
+        None
     }
 }
 
@@ -55,5 +64,9 @@ impl<K: XTables + Send> Dataplane for iptables::Reconciler<K> {
 
     fn own_address(&self) -> Option<u32> {
         None
+    }
+
+    fn lock_wait(&mut self) -> Option<Duration> {
+        self.kernel().lock_wait()
     }
 }

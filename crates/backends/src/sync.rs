@@ -58,6 +58,14 @@ pub enum Way {
 }
 
 impl Way {
+    /// Whether what was there was not what was wanted, though nothing was asked for.
+    pub fn is_repair(self) -> bool {
+        match self {
+            Self::Adopted | Self::Changed => false,
+            Self::Rewritten | Self::Made => true,
+        }
+    }
+
     /// In a word, for the log.
     pub fn name(self) -> &'static str {
         match self {

@@ -62,7 +62,7 @@ fn a_cluster_ip_without_endpoints_is_one_element() {
         assert_eq!(done.changed, "cluster-ips +1");
         let done = lab
             .then("service empty LoadBalancer 203.0.113.7 clusterIP 10.96.0.3 port 80→8080 nodePort 30080");
-        assert_eq!(done.changed, "no-endpoint-nodeports +1, no-endpoint-services +1");
+        assert_eq!(done.changed, "unserved-nodeports +1, unserved-services +1");
     });
 }
 
@@ -75,7 +75,7 @@ fn a_first_endpoint_is_a_verdict_a_slot_and_a_hairpin() {
         let done = lab.then("endpoint empty 10.244.1.3 node a");
         assert_eq!(
             done.changed,
-            "endpoints +2, hairpin-connections +1, no-endpoint-services -1, services +2, chain external-1 new"
+            "endpoints +2, hairpin-connections +1, services +2, unserved-services -1, chain external-1 new"
         );
     });
 }

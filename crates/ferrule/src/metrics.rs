@@ -4,20 +4,23 @@
 
 mod api_client;
 mod build;
+mod declaring;
+mod packets;
 mod process;
 
 use std::time::Duration;
 
 use ferrule_model::{IpFamily, ObjectKind};
 use ferrule_watch::server::Traffic;
-use prometheus::core::Collector;
 use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, Result, TextEncoder,
+    GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, Result,
+    TextEncoder,
 };
 
 use crate::gates::Gates;
 use api_client::ApiClientMetrics;
+use declaring::Declaring;
+use packets::PacketCounter;
 use process::ProcessMetrics;
 
 const FAMILY: &str = "ip_family";
@@ -41,11 +44,6 @@ pub enum SyncKind {
     Full,
     /// What changed.
     Partial,
-}
-
-/// Where something is declared.
-struct Declaring {
-    registry: Registry,
 }
 
 impl Metrics {
@@ -113,6 +111,18 @@ impl Metrics {
     pub fn rules(&self, family: IpFamily, table: &str, (total, written): (usize, usize)) {
         self.restores.rules_total.with_label_values(&[table, label(family)]).set(whole(total));
         self.restores.rules_last.with_label_values(&[table, label(family)]).set(whole(written));
+    }
+
+    /// A sync waited this long for the lock that users of iptables share.
+    pub fn waited_for_lock(&self, family: IpFamily, wait: Duration) {
+        of(&self.own.lock_wait, family).observe(wait.as_secs_f64());
+    }
+
+    /// From now on a scrape reads what iptables rules count: packets dropped as invalid, packets to NodePorts on loopback.
+    pub fn count_packets(&self) -> Result<()> {
+        PacketCounter::ALL
+            .into_iter()
+            .try_for_each(|counter| self.registry.register(Box::new(counter.declared()?)))
     }
 
     /// Removing what lingered failed.
@@ -381,6 +391,7 @@ struct Own {
     lagging: IntGauge,
     configuration: IntGaugeVec,
     failures: IntCounterVec,
+    lock_wait: HistogramVec,
 }
 
 impl Own {
@@ -423,61 +434,12 @@ impl Own {
                 "Failed syncs, in any mode",
                 &[FAMILY],
             )?,
+            lock_wait: declare.own_durations(
+                "ferrule_iptables_lock_wait_seconds",
+                "Time a sync waited for the lock of the legacy variant of iptables, in seconds",
+            )?,
         })
     }
-}
-
-impl Declaring {
-    fn declared<M: Collector + Clone + 'static>(&self, metric: M) -> Result<M> {
-        self.registry.register(Box::new(metric.clone()))?;
-        Ok(metric)
-    }
-
-    fn durations(&self, name: &str, help: &str) -> Result<HistogramVec> {
-        self.histograms(name, help, doubling())
-    }
-
-    fn histograms(&self, name: &str, help: &str, buckets: Vec<f64>) -> Result<HistogramVec> {
-        let opts = HistogramOpts::from(kube_proxys(name, help)).buckets(buckets);
-        self.declared(HistogramVec::new(opts, &[FAMILY])?)
-    }
-
-    fn gauges(&self, name: &str, help: &str) -> Result<GaugeVec> {
-        self.declared(GaugeVec::new(kube_proxys(name, help), &[FAMILY])?)
-    }
-
-    fn int_gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec> {
-        self.declared(IntGaugeVec::new(kube_proxys(name, help), labels)?)
-    }
-
-    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge> {
-        self.declared(IntGauge::with_opts(kube_proxys(name, help))?)
-    }
-
-    fn counter(&self, name: &str, help: &str) -> Result<IntCounter> {
-        self.declared(IntCounter::with_opts(kube_proxys(name, help))?)
-    }
-
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
-        self.declared(IntCounterVec::new(kube_proxys(name, help), labels)?)
-    }
-
-    fn own_counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
-        self.declared(IntCounterVec::new(Opts::new(name, help), labels)?)
-    }
-
-    fn own_gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec> {
-        self.declared(IntGaugeVec::new(Opts::new(name, help), labels)?)
-    }
-
-    fn own_gauge(&self, name: &str, help: &str) -> Result<IntGauge> {
-        self.declared(IntGauge::new(name, help)?)
-    }
-}
-
-/// One of kube-proxy's own, all of which are alpha.
-fn kube_proxys(name: &str, help: &str) -> Opts {
-    Opts::new(format!("kubeproxy_{name}"), format!("[ALPHA] {help}"))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod observer;
 mod pacing;
 mod proxy;
 mod repair_log;
+mod rhythm;
 mod signals;
 mod source;
 mod start;
@@ -19,6 +20,7 @@ mod told;
 mod view;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -36,6 +38,7 @@ pub use flows::{Cleaned, FlowCleaner, delete_stale};
 pub use observer::Observer;
 pub use pacing::{Pace, Pacing, Pause, Retry};
 pub use proxy::{Proxy, Synced};
+pub use rhythm::Rhythm;
 pub use source::Source;
 pub use start::{Start, StartError, run};
 pub use view::{Site, node_view};
@@ -105,6 +108,10 @@ pub struct Loop {
     finish_at: Option<Instant>,
     /// Whether a large list was worked through since the last sync.
     took_in_much: bool,
+    /// Whether the sync to come looks at every rule.
+    is_to_look: bool,
+    /// How often that is done, for who does it.
+    rhythm: Option<Arc<Rhythm>>,
     /// What is to be done once our rules are complete, for the first time.
     after_first_sync: Option<Box<dyn FnOnce() + Send>>,
     log: LogHandle,
@@ -146,6 +153,8 @@ impl Loop {
             gate: Gate::default(),
             finish_at: None,
             took_in_much: false,
+            is_to_look: false,
+            rhythm: None,
             after_first_sync: None,
             log,
         }
@@ -155,6 +164,13 @@ impl Loop {
     #[must_use]
     pub fn after_first_sync(mut self, work: impl FnOnce() + Send + 'static) -> Self {
         self.after_first_sync = Some(Box::new(work));
+        self
+    }
+
+    /// Tells how often rules are to be looked at to who does it.
+    #[must_use]
+    pub fn in_rhythm(mut self, rhythm: Arc<Rhythm>) -> Self {
+        self.rhythm = Some(rhythm);
         self
     }
 
@@ -203,6 +219,7 @@ impl Loop {
                 true
             }
             Event::RulesUncertain => {
+                self.is_to_look = true;
                 self.proxy.look_again();
                 true
             }
@@ -240,6 +257,9 @@ impl Loop {
     fn apply(&mut self, settings: &Settings) -> bool {
         self.log.configure(&settings.logging);
         self.pacing.set(pace(&settings.sync));
+        if let Some(rhythm) = &self.rhythm {
+            rhythm.set_period(settings.sync.period);
+        }
         if settings.mode == ProxyMode::Iptables {
             let host_ips = self.proxy.cluster().node().map_or(&[][..], |node| &node.host_ips);
             if let Err(error) = iptables::route_loopback(settings, host_ips) {
@@ -270,6 +290,12 @@ impl Loop {
         let synced = self.proxy.sync();
         let now = Instant::now();
         self.pacing.end(began, now, synced.is_well());
+        if std::mem::take(&mut self.is_to_look)
+            && synced.wrote_nothing()
+            && let Some(rhythm) = &self.rhythm
+        {
+            rhythm.looked(now.saturating_duration_since(began));
+        }
         if std::mem::take(&mut self.took_in_much) {
             sys::give_back_freed_memory();
         }

@@ -6,6 +6,7 @@
 //! be is not known here.
 
 mod error;
+mod lock;
 mod programs;
 mod saved;
 mod words;

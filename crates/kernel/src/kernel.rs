@@ -9,6 +9,8 @@ mod faulty;
 pub use dry_run::DryRun;
 pub use faulty::{Faults, Faulty};
 
+use std::time::Duration;
+
 use crate::iptables::{IptablesError, Programs, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
@@ -89,6 +91,11 @@ pub trait XTables {
 
     /// How many rules a chain has, if it is there.
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError>;
+
+    /// How long the last change waited for the lock that users of iptables share, where there is one; said once for each.
+    fn lock_wait(&mut self) -> Option<Duration> {
+        None
+    }
 }
 
 impl XTables for Programs {
@@ -106,5 +113,9 @@ impl XTables for Programs {
 
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
         self.rules_of(table, chain)
+    }
+
+    fn lock_wait(&mut self) -> Option<Duration> {
+        self.lock_wait()
     }
 }

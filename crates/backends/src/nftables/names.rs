@@ -6,6 +6,9 @@ use ferrule_kernel::nft::Name;
 use ferrule_plan::PoolScope;
 
 /// The sets and maps that always exist.
+///
+/// A name that kube-proxy has too stands for the same type: it adds its sets to the table it finds, and could never take over
+/// from us if one were something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetName {
     /// Every cluster IP.
@@ -87,8 +90,8 @@ impl SetName {
             Self::LocalEndpoints => "local-endpoints",
             Self::NodePortEndpoints => "nodeport-endpoints",
             Self::NodePortLocalEndpoints => "nodeport-local-endpoints",
-            Self::NoEndpointServices => "no-endpoint-services",
-            Self::NoEndpointNodePorts => "no-endpoint-nodeports",
+            Self::NoEndpointServices => "unserved-services",
+            Self::NoEndpointNodePorts => "unserved-nodeports",
             Self::Firewalled => "firewalled",
             Self::StickyPools => "sticky-pools",
             Self::StickyLocalPools => "sticky-local-pools",

@@ -21,7 +21,7 @@ use super::sticky_ids::StickyIds;
 use super::words::Words;
 
 /// The version of the layout; another number makes the next start write everything anew.
-pub const LAYOUT: u8 = 1;
+pub const LAYOUT: u8 = 2;
 
 /// What the table should hold.
 #[derive(Clone, Debug)]

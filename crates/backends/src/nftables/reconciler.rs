@@ -334,12 +334,7 @@ impl<K: NftTables> Reconciler<K> {
             transaction.refill_chain(chain);
         }
         let (of_pools, strays): (Vec<_>, Vec<_>) = unwanted_chains.into_iter().partition(may_be_pool_chain);
-        for chain in strays {
-            transaction.delete_chain(chain);
-        }
-        for set in unwanted_sets {
-            transaction.delete_set(set);
-        }
+        remove_strays(&mut transaction, strays, unwanted_sets);
         transaction.add_elements(elements.into_all());
         let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
         report.add(stamped.report.written, stamped.report.removed);
@@ -443,6 +438,20 @@ impl Stamped {
         let Self { stamp, known, report } = self;
         let applied = Applied { program, stamp, known, lingering: Lingering::default() };
         (applied, SyncReport { way, ..report })
+    }
+}
+
+/// Removes chains and sets that are not ours, as kube-proxy's where it was in charge meanwhile. They may use each other, and the
+/// kernel removes nothing that is used: rules go first, then sets, then chains.
+fn remove_strays(transaction: &mut Transaction, chains: Vec<Name>, sets: Vec<Name>) {
+    for name in &chains {
+        transaction.refill_chain(Chain { name: name.clone(), hook: None, rules: Vec::new(), comment: None });
+    }
+    for set in sets {
+        transaction.delete_set(set);
+    }
+    for chain in chains {
+        transaction.delete_chain(chain);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A cluster with many Services, and a node in it.
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,16 +16,15 @@ use ferrule_watch::server::{
 use serde_json::{Value, json};
 
 use crate::process::{self, Measured};
-use crate::store::Store;
 
-const NODE: &str = "bench-node";
+pub const NODE: &str = "bench-node";
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 9, 1);
 const ENDPOINTS: usize = 10;
 /// How many requests are under way at a time.
 const HANDS: usize = 16;
 
 pub struct BenchCluster {
-    server: ApiServer,
+    pub server: ApiServer,
     pub node: Namespace,
     pub services: usize,
 }
@@ -40,7 +40,14 @@ impl BenchCluster {
         server.create("/api/v1/nodes", &object).expect("a Node");
         let status = json!({ "status": { "addresses": [{ "type": "InternalIP", "address": ADDRESS }] } });
         server.patch(&format!("/api/v1/nodes/{NODE}/status"), &status).expect("an address");
-        let path = server.kubeconfig(User::Admin).expect("a kubeconfig");
+        let mut cluster = Self { server, node, services: 0 };
+        cluster.grow_to(services);
+        cluster
+    }
+
+    /// Creates further Services, up to so many.
+    pub fn grow_to(&mut self, services: usize) {
+        let path = self.server.kubeconfig(User::Admin).expect("a kubeconfig");
         let config = ServerConfig {
             access: ApiAccess::Kubeconfig { path, master: None },
             rate: RequestRate::Unlimited,
@@ -48,37 +55,10 @@ impl BenchCluster {
             encoding: Encoding::Protobuf,
         };
         let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
-        let source = server.namespace().run(start).expect("the namespace");
-        let cluster = Self { server, node, services };
         // The source goes afterwards: whoever watches costs the API server something.
-        cluster.fill(&source.client());
-        cluster
-    }
-
-    /// A connection to the API server's store.
-    pub fn store(&self) -> Store {
-        self.server.namespace().run(Store::connect).expect("the namespace").expect("etcd")
-    }
-
-    fn fill(&self, client: &ApiClient) {
-        let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..HANDS {
-                scope.spawn(|| {
-                    let client = client.clone();
-                    loop {
-                        let nth = next.fetch_add(1, Ordering::Relaxed);
-                        if nth >= self.services {
-                            return;
-                        }
-                        client
-                            .create("/api/v1/namespaces/default/services", &service(nth))
-                            .expect("a Service");
-                        client.create(SLICES, &slice(nth, 0)).expect("a slice");
-                    }
-                });
-            }
-        });
+        let source = self.server.namespace().run(start).expect("the namespace");
+        fill(&source.client(), self.services..services);
+        self.services = services;
     }
 
     /// Starts the program and measures until all rules are in the kernel.
@@ -102,7 +82,26 @@ impl BenchCluster {
     }
 }
 
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+
+fn fill(client: &ApiClient, numbers: Range<usize>) {
+    let next = AtomicUsize::new(numbers.start);
+    std::thread::scope(|scope| {
+        for _ in 0..HANDS {
+            scope.spawn(|| {
+                let client = client.clone();
+                loop {
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    if nth >= numbers.end {
+                        return;
+                    }
+                    client.create("/api/v1/namespaces/default/services", &service(nth)).expect("a Service");
+                    client.create(SLICES, &slice(nth, 0)).expect("a slice");
+                }
+            });
+        }
+    });
+}
 
 /// The cluster IP of a Service.
 pub fn cluster_ip(nth: usize) -> Ipv4Addr {
@@ -123,7 +122,7 @@ fn service(nth: usize) -> Value {
     })
 }
 
-fn endpoints(nth: usize, version: usize) -> Value {
+pub fn endpoints(nth: usize, version: usize) -> Value {
     let others = (1..ENDPOINTS).map(|other| Ipv4Addr::new(10, 245, byte(other), 1 + byte(nth % 250)));
     let endpoint =
         |address| json!({ "addresses": [address], "conditions": { "ready": true }, "nodeName": "elsewhere" });

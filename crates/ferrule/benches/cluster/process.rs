@@ -49,7 +49,8 @@ pub fn status(node: &Namespace, port: u16, path: &str) -> Option<u16> {
     answer(node, port, path)?.split(' ').nth(1)?.parse().ok()
 }
 
-fn page(node: &Namespace, port: u16, path: &str) -> Option<String> {
+/// The text of a page.
+pub fn page(node: &Namespace, port: u16, path: &str) -> Option<String> {
     Some(answer(node, port, path)?.split_once("\r\n\r\n")?.1.to_owned())
 }
 

@@ -8,6 +8,7 @@ use ferrule_testkit::Program;
 
 use crate::cluster::{BenchCluster, cluster_ip, first_pod, stored_slice};
 use crate::process;
+use crate::store::Store;
 
 /// How many changes are under way at a time.
 const HANDS: usize = 32;
@@ -85,7 +86,7 @@ fn change(
     (began, rate, time): (Instant, u32, Duration),
     changes: &AtomicU32,
 ) -> Vec<(usize, usize)> {
-    let mut store = cluster.store();
+    let mut store = store(cluster);
     let own: Vec<usize> = (hand..cluster.services).step_by(HANDS).collect();
     let mut versions = vec![0_usize; own.len()];
     let hands = u32::try_from(HANDS).expect("a few");
@@ -147,4 +148,9 @@ fn settle(cluster: &BenchCluster, versions: &[(usize, usize)]) -> Duration {
 fn vip_and_pod(element: &str) -> Option<String> {
     let (key, value) = element.trim().split_once(" : ")?;
     Some(format!("{} {}", key.split(" . ").next()?, value.split(" . ").next()?))
+}
+
+/// A connection to the API server's store.
+fn store(cluster: &BenchCluster) -> Store {
+    cluster.server.namespace().run(Store::connect).expect("the namespace").expect("etcd")
 }

@@ -56,37 +56,37 @@ const LINES: [Line; 15] = [
     },
     Line {
         name: "new Service, p50",
-        value: |figures| of(&figures.new_service, p50),
+        value: |figures| of(figures.new_service.as_ref(), p50),
         unit: "ms",
         goal: hundredth,
     },
     Line {
         name: "new Service, p99",
-        value: |figures| of(&figures.new_service, p99),
+        value: |figures| of(figures.new_service.as_ref(), p99),
         unit: "ms",
         goal: thirty,
     },
     Line {
         name: "new Service, CPU",
-        value: |figures| of(&figures.new_service, cpu),
+        value: |figures| of(figures.new_service.as_ref(), cpu),
         unit: "ms",
         goal: hundredth,
     },
     Line {
         name: "endpoint replaced, p50",
-        value: |figures| of(&figures.replaced, p50),
+        value: |figures| of(figures.replaced.as_ref(), p50),
         unit: "ms",
         goal: hundredth,
     },
     Line {
         name: "endpoint replaced, p99",
-        value: |figures| of(&figures.replaced, p99),
+        value: |figures| of(figures.replaced.as_ref(), p99),
         unit: "ms",
         goal: thirty,
     },
     Line {
         name: "endpoint replaced, CPU",
-        value: |figures| of(&figures.replaced, cpu),
+        value: |figures| of(figures.replaced.as_ref(), cpu),
         unit: "ms",
         goal: hundredth,
     },
@@ -141,8 +141,8 @@ fn thirty(size: Size) -> Option<Goal> {
     (size == FIVE).then_some(Goal::Below(30.0))
 }
 
-fn of(changes: &Option<Changes>, figure: fn(&Changes) -> Duration) -> Option<f64> {
-    changes.as_ref().map(|changes| milliseconds(figure(changes)))
+fn of(changes: Option<&Changes>, figure: fn(&Changes) -> Duration) -> Option<f64> {
+    changes.map(|changes| milliseconds(figure(changes)))
 }
 
 fn p50(changes: &Changes) -> Duration {

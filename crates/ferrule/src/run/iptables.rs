@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,11 @@ use tracing::{error, info, warn};
 
 use super::Event;
 use super::drift::Drift;
+use super::rhythm::Rhythm;
 use crate::causes::with_causes;
 use crate::resolve::node_ports;
 use crate::settings::Settings;
 
-/// All rules are looked at this often.
-const LOOK_EVERY: Duration = Duration::from_hours(1);
 /// Who empties one table may empty the others; for so long that is waited for.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 const FLUSH_STEP: Duration = Duration::from_millis(100);
@@ -40,8 +40,7 @@ pub fn usable() -> PerFamily<Result<Programs, IptablesError>> {
 }
 
 /// Keeps the rules of each family.
-pub fn dataplanes(served: Served) -> PerFamily<Box<dyn Dataplane>> {
-    let host = host();
+pub fn dataplanes(served: Served, host: Host) -> PerFamily<Box<dyn Dataplane>> {
     let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
     for (family, programs) in served.iter() {
         info!(v = 2, %family, program = programs.name("-restore"), "Using iptables");
@@ -50,7 +49,8 @@ pub fn dataplanes(served: Served) -> PerFamily<Box<dyn Dataplane>> {
     dataplanes
 }
 
-fn host() -> Host {
+/// What of this host the rules depend on.
+pub fn host() -> Host {
     let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
     Host {
         tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
@@ -76,19 +76,20 @@ pub fn route_loopback(settings: &Settings, host_ips: &[IpAddr]) -> Result<(), Sy
 }
 
 /// Looks from time to time whether the rules are still there; ends with the loop.
-pub fn watch(served: Served, period: Duration, events: Sender<Event>) -> io::Result<()> {
+pub fn watch(served: Served, rhythm: Arc<Rhythm>, events: Sender<Event>) -> io::Result<()> {
     let work = move || {
         let mut looked = Instant::now();
         loop {
-            std::thread::park_timeout(period);
+            rhythm.rest();
             for (family, programs) in served.iter() {
-                if let Some(drift) = lost(family, *programs)
-                    && events.send(Event::Drift(drift)).is_err()
-                {
+                let Some(drift) = lost(family, *programs) else { continue };
+                // The repair looks at every rule too.
+                looked = Instant::now();
+                if events.send(Event::Drift(drift)).is_err() {
                     return;
                 }
             }
-            if looked.elapsed() >= LOOK_EVERY {
+            if looked.elapsed() >= rhythm.between_looks() {
                 looked = Instant::now();
                 if events.send(Event::RulesUncertain).is_err() {
                     return;

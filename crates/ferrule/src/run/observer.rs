@@ -104,6 +104,11 @@ impl Observer {
         }
     }
 
+    /// A sync waited this long for the lock that users of iptables share.
+    pub fn waited_for_lock(&self, family: IpFamily, wait: Duration) {
+        self.status.metrics.waited_for_lock(family, wait);
+    }
+
     /// Removing what lingered failed.
     pub fn cleanup_failed(&self, family: IpFamily) {
         self.status.metrics.cleanup_failed(family);

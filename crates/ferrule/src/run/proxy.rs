@@ -41,6 +41,8 @@ struct Served {
     need: Need,
     /// Whether it was never synced.
     is_first: bool,
+    /// Whether something of the plan was never written, since a sync failed or there was none.
+    is_behind: bool,
     /// Flows that failed syncs would have made stale. Present before the first success too, when all flows are looked through.
     missed: Option<StaleFlows>,
     /// Whether something is to be taken away in a while.
@@ -69,6 +71,11 @@ impl Synced {
     pub fn is_well(&self) -> bool {
         self.families.iter().all(|(_, result)| result.is_ok())
     }
+
+    /// Whether all there was to do was to look.
+    pub fn wrote_nothing(&self) -> bool {
+        self.families.iter().all(|(_, result)| result.as_ref().is_ok_and(|report| report.commits == 0))
+    }
 }
 
 impl Proxy {
@@ -83,6 +90,7 @@ impl Proxy {
             dataplane,
             need: Need::Look,
             is_first: true,
+            is_behind: true,
             missed: Some(StaleFlows::default()),
             lingering: false,
         };
@@ -239,18 +247,27 @@ impl Proxy {
         let began = Instant::now();
         let result = served.sync(plan, reason, delta);
         let took = began.elapsed();
+        if let Some(wait) = served.dataplane.lock_wait() {
+            self.observer.waited_for_lock(family, wait);
+        }
         match &result {
             Ok(report) => {
-                if let Need::Repair(drift) = &need {
-                    self.repairs.tell(family, drift.as_ref(), (report.written, took));
-                } else {
-                    log_success(family, &need, report, took);
+                // What a look finds amiss though all went well before is somebody's doing.
+                let found = matches!(need, Need::Look) && !served.is_behind && report.way.is_repair();
+                let is_repair = found || matches!(need, Need::Repair(_));
+                match &need {
+                    Need::Repair(drift) => {
+                        self.repairs.tell(family, drift.as_ref(), (report.written, took));
+                    }
+                    Need::Look if found => self.repairs.tell(family, None, (report.written, took)),
+                    Need::Look | Need::Nothing => log_success(family, &need, report, took),
                 }
                 self.observer.succeeded(family, report, took);
+                served.is_behind = false;
                 if std::mem::take(&mut served.is_first) {
                     self.observer.started(family, report);
                 }
-                if matches!(need, Need::Repair(_)) {
+                if is_repair {
                     self.observer.repaired(family);
                 }
                 let missed = std::mem::take(&mut served.missed);
@@ -265,6 +282,7 @@ impl Proxy {
                 error!(%family, err = with_causes(error), "Sync failed, it is tried again");
                 let kind = if matches!(need, Need::Nothing) { SyncKind::Partial } else { SyncKind::Full };
                 self.observer.failed(family, (error, kind), took);
+                served.is_behind |= !delta.is_empty();
                 served.need = Need::Look;
                 served.missed.get_or_insert_default().merge(StaleFlows::by_change(plan, delta));
             }

@@ -27,6 +27,7 @@ use super::iptables::{self, Served};
 use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
+use super::rhythm::Rhythm;
 use super::source::{self, Running, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
@@ -146,9 +147,12 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
     prepare(settings, mode_was_unset, &status.events);
     let programs = usable.programs();
+    let rhythm = Arc::new(Rhythm::new(settings.sync.period));
     let dataplanes = match usable {
         Usable::Nftables(_) => dataplanes(&families.served())?,
-        Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &inlet)?,
+        Usable::Iptables(_, served) => {
+            iptables_dataplanes((settings, &node), served, (&inlet, &rhythm, &status.metrics))?
+        }
     };
     if matches!(running, Running::Manifests) {
         // Nobody takes a node out of a cluster there is not; a Node that is leaving still says so.
@@ -172,7 +176,8 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         let _ = std::thread::Builder::new().name("cleanup".to_owned()).spawn(work);
     };
     // New rules are complete before old ones go, so that no connection meets a node without rules.
-    let ended = Loop::new(proxy, &settings.sync, log).after_first_sync(clean_up).run(told, &inbox);
+    let ended =
+        Loop::new(proxy, &settings.sync, log).in_rhythm(rhythm).after_first_sync(clean_up).run(told, &inbox);
     // In this order: a source that waits for room in the inbox must see that nobody reads it any more.
     drop(inbox);
     drop(running);
@@ -257,13 +262,17 @@ fn proxy(
 fn iptables_dataplanes(
     (settings, node): (&Settings, &NodeFacts),
     served: Served,
-    events: &Sender<Event>,
+    (events, rhythm, metrics): (&Sender<Event>, &Arc<Rhythm>, &Metrics),
 ) -> Result<PerFamily<Box<dyn Dataplane>>, StartError> {
     if served.get(IpFamily::V4).is_some() {
         iptables::route_loopback(settings, &node.host_ips)?;
     }
-    let dataplanes = iptables::dataplanes(served);
-    iptables::watch(served, settings.sync.period, events.clone()).map_err(StartError::Threads)?;
+    let host = iptables::host();
+    if host.counts_invalid || host.counts_loopback {
+        metrics.count_packets()?;
+    }
+    let dataplanes = iptables::dataplanes(served, host);
+    iptables::watch(served, Arc::clone(rhythm), events.clone()).map_err(StartError::Threads)?;
     Ok(dataplanes)
 }
 

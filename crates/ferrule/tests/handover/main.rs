@@ -1,42 +1,46 @@
-//! Taking over from the real kube-proxy while clients connect: nobody notices.
+//! One proxy in the place of another, or another mode, while clients connect: nobody notices.
+//!
+//! The real kube-proxy is taken over in both of its modes, and takes over from us in the same mode. That it changes modes is not
+//! tried: it removes the old rules before it writes its own, and connections fail meanwhile, whoever wrote the old ones.
 
 mod clients;
 mod node;
+mod tour;
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-use ferrule_testkit::api_server;
-use ferrule_testkit::netns;
-
-use clients::Clients;
-use node::Node;
-
-/// Clients of several tests at once would be in each other's way.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-/// How long clients connect before, between and after the change.
-const WHILE: Duration = Duration::from_secs(3);
+use node::Proxy::{Ferrule, KubeProxy};
+use tour::Tour;
 
 #[test]
-fn kube_proxys_table_is_taken_over_without_a_failed_connect() {
-    if !netns::or_skip() || !api_server::or_skip() {
-        return;
+fn kube_proxys_table_is_taken_over_and_given_back() {
+    let Some(mut tour) = Tour::begin("table", KubeProxy("nftables")) else { return };
+    assert!(tour.node.chains().contains("default/table"), "kube-proxy's own chains are there");
+    for _ in 0..2 {
+        tour.hand_over_to(Ferrule("nftables"));
+        assert!(!tour.node.chains().contains("default/table"), "kube-proxy's chains are gone");
+        tour.hand_over_to(KubeProxy("nftables"));
+        assert!(tour.node.chains().contains("default/table"), "kube-proxy's chains are back");
     }
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let node = Node::new("taken-over", "10.96.71.1");
-    let kube_proxy = node.start_kube_proxy("nftables");
-    node.wait_until_served();
-    assert!(node.chains().contains("default/taken-over"), "kube-proxy's own chains are there");
-    let clients = Clients::connecting_to(&node);
-    clients.go_on(WHILE);
-    kube_proxy.kill().expect("kube-proxy is killed");
-    clients.go_on(Duration::from_millis(500));
-    let ferrule = node.start_ferrule(&["--proxy-mode=nftables"]);
-    let written = ferrule.wait_for("Rules written\" family=\"IPv4\"", 0, node::PATIENCE);
-    assert!(written.is_some(), "{}", ferrule.log().join("\n"));
-    clients.go_on(WHILE);
-    let (tried, failed) = clients.stop();
-    assert!(tried > 5_000, "only {tried} connects were tried");
-    assert_eq!(failed, Vec::<String>::new(), "of {tried}");
-    assert!(!node.chains().contains("default/taken-over"), "kube-proxy's chains are gone");
+    tour.end();
+}
+
+#[test]
+fn kube_proxys_iptables_rules_are_adopted_and_given_back() {
+    let Some(mut tour) = Tour::begin("adopted", KubeProxy("iptables")) else { return };
+    let synced = tour.hand_over_to(Ferrule("iptables"));
+    assert!(synced.contains("written=0") && synced.contains("adopted"), "{synced}");
+    assert!(tour.node.iptables().contains("default/adopted:http"));
+    tour.hand_over_to(KubeProxy("iptables"));
+    assert!(tour.node.iptables().contains("default/adopted:http"));
+    tour.end();
+}
+
+#[test]
+fn each_mode_gives_way_to_the_other() {
+    let Some(mut tour) = Tour::begin("modes", KubeProxy("iptables")) else { return };
+    for (mode, is_there) in [("nftables", false), ("iptables", true), ("nftables", false)] {
+        tour.hand_over_to(Ferrule(mode));
+        assert_eq!(tour.node.iptables().contains("default/modes:http"), is_there);
+        assert_eq!(tour.node.chains().contains("table ip kube-proxy"), !is_there);
+    }
+    tour.end();
 }

@@ -10,10 +10,10 @@ use crate::stand::{
     ASKING_POD, BINARY, CLIENT, NODE, PATIENCE, PODS, Stand, VIP, is_answered_by, service, slice, until,
 };
 
-const MODE: [&str; 3] =
+pub const MODE: [&str; 3] =
     ["--proxy-mode=iptables", "--iptables-sync-period=1s", "--iptables-min-sync-period=1ms"];
 
-fn ready() -> Option<Stand> {
+pub fn ready() -> Option<Stand> {
     let has = Command::new("iptables-save").arg("-V").output().is_ok();
     assert!(has || std::env::var("CI").is_err(), "this test needs the iptables programs");
     if !or_skip() || !has {
@@ -24,20 +24,20 @@ fn ready() -> Option<Stand> {
     Some(stand)
 }
 
-fn serve(stand: &Stand, flags: &[&str]) -> Program {
+pub fn serve(stand: &Stand, flags: &[&str]) -> Program {
     let program = stand.start(flags);
     let synced = program.wait_for("family=\"IPv6\" written=", 0, PATIENCE);
     assert!(synced.is_some(), "no first sync:\n{}", program.log().join("\n"));
     program
 }
 
-fn run(stand: &Stand, program: &str, arguments: &[&str]) -> String {
+pub fn run(stand: &Stand, program: &str, arguments: &[&str]) -> String {
     let output = stand.net.node().feed(program, arguments, "").map_err(|error| error.with_sources());
     String::from_utf8(output.expect("it succeeds").stdout).expect("text")
 }
 
 /// The rules, without the lines that say when they were saved.
-fn rules(stand: &Stand) -> String {
+pub fn rules(stand: &Stand) -> String {
     let saved = run(stand, "iptables-save", &[]);
     saved.lines().filter(|line| !line.starts_with('#')).map(without_counters).collect::<Vec<_>>().join("\n")
 }
@@ -80,14 +80,15 @@ fn a_flush_is_noticed_and_repaired() {
             run(&stand, "iptables", &["-t", table, "-X"]);
         }
         let line = program.wait_for("Another program changed our rules, repaired", said, PATIENCE);
-        let line = line.expect("it is noticed");
+        assert!(line.is_some(), "{}", program.log().join("\n"));
+        let line = line.unwrap_or_default();
         assert!(line.contains(told), "{line}");
         assert_eq!(sorted(&rules(&stand)), sorted(&before));
         assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS));
     }
 }
 
-fn sorted(text: &str) -> Vec<&str> {
+pub fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines

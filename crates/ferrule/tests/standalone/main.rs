@@ -4,6 +4,7 @@ mod drift;
 mod failures;
 mod flows;
 mod iptables;
+mod iptables_told;
 mod profiles;
 mod refusals;
 mod restart;

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write as _};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use super::error::End;
-use super::{IptablesError, Saved};
+use super::{IptablesError, Saved, lock};
 use crate::nft::Family;
 
 /// How long a program waits for the lock that all users of iptables share.
@@ -61,12 +62,15 @@ impl Claim {
 pub struct Programs {
     family: Family,
     variant: Variant,
+    takes_lock: bool,
+    /// How long the last change waited for the lock.
+    waited: Option<Duration>,
 }
 
 impl Programs {
     /// Those of a variant; whether they are there shows when they are used.
     pub fn of(family: Family, variant: Variant) -> Self {
-        Self { family, variant }
+        Self { family, variant, takes_lock: variant == Variant::Legacy, waited: None }
     }
 
     /// The variant this node uses: the one with a hint of the kubelet's, or else with rules of a service proxy, or else with
@@ -80,7 +84,12 @@ impl Programs {
                 best = Some((claim, programs));
             }
         }
-        best.map_or(Self::of(family, Variant::Default), |(_, programs)| programs)
+        best.map_or_else(|| Self::of(family, Variant::Default).known(), |(_, programs)| programs)
+    }
+
+    /// Knows whether it takes the lock, also if the variant is whatever `iptables` is.
+    fn known(self) -> Self {
+        Self { takes_lock: self.kind() == Some(Variant::Legacy), ..self }
     }
 
     /// Which of the two variants these programs are, if they tell.
@@ -152,9 +161,17 @@ impl Programs {
     /// Makes the changes of a text happen, each table's or nothing; chains it does not name stay as they are.
     pub fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
         let program = self.name("-restore");
-        let seconds = LOCK_PATIENCE_SECONDS.to_string();
+        let patience = Duration::from_secs(LOCK_PATIENCE_SECONDS.into());
+        self.waited = self.takes_lock.then(|| lock::wait(patience));
+        let left = patience.saturating_sub(self.waited.unwrap_or_default());
+        let seconds = left.as_secs().max(1).to_string();
         let arguments = ["-w", &seconds, "--noflush", "--counters"];
         run(&program, "writing iptables rules", (&arguments, text)).map(drop)
+    }
+
+    /// How long the last change waited for the lock, where there is one; said once for each.
+    pub fn lock_wait(&mut self) -> Option<Duration> {
+        self.waited.take()
     }
 }
 

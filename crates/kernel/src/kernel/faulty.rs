@@ -1,5 +1,7 @@
 //! A kernel that fails now and then, on purpose, always the same way for the same seed.
 
+use std::time::Duration;
+
 use super::{NftTables, XTables};
 use crate::iptables::{IptablesError, Saved};
 use crate::netlink::NetlinkError;
@@ -121,5 +123,9 @@ impl<K: XTables> XTables for Faulty<K> {
 
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
         self.kernel.rules_of(table, chain)
+    }
+
+    fn lock_wait(&mut self) -> Option<Duration> {
+        self.kernel.lock_wait()
     }
 }

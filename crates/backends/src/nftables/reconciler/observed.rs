@@ -182,9 +182,9 @@ pub(super) fn other_chains(kernel: &mut impl NftTables, wanted: &[Chain]) -> Res
     Ok(seen.filter(|name| !wanted.contains(name)).collect())
 }
 
-/// Sets that are there and not wanted.
+/// Sets that are there and not wanted. One that belongs to a rule, which nft calls `__map0` or the like, goes with it.
 pub(super) fn other_sets(kernel: &mut impl NftTables, wanted: &[Set]) -> Result<Vec<Name>, NetlinkError> {
     let wanted: BTreeSet<&Name> = wanted.iter().map(|set| &set.name).collect();
     let seen = kernel.sets()?.into_iter().map(|seen| seen.name);
-    Ok(seen.filter(|name| !wanted.contains(name)).collect())
+    Ok(seen.filter(|name| !wanted.contains(name) && !name.as_str().starts_with("__")).collect())
 }

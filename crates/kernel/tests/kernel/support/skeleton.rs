@@ -58,8 +58,8 @@ fn sets(family: Family) -> Vec<Set> {
         set("nodeports", &p, Some(SetData::Verdict)),
         endpoints,
         set("nodeport-endpoints", &[&p[..], &[Slot]].concat(), endpoint.clone()),
-        set("no-endpoint-services", &k, None),
-        set("no-endpoint-nodeports", &p, None),
+        set("unserved-services", &k, None),
+        set("unserved-nodeports", &p, None),
         set("firewalled", &k, None),
         set("source-ranges-24", &[&k[..], &[address]].concat(), None),
         set("sticky-pools", &k, id.clone()),
@@ -121,7 +121,7 @@ fn check_chains(family: Family) -> Vec<Chain> {
         Family::Ip => source.masked(&[255, 255, 255, 0]),
         Family::Ip6 => source.masked(&SOURCE_MASK),
     };
-    let nodeports = s().daddr().within("nodeport-ips").p().within("no-endpoint-nodeports");
+    let nodeports = s().daddr().within("nodeport-ips").p().within("unserved-nodeports");
     let clusters = s().daddr().within("cluster-ips").step(Expression::Reject).rule();
     vec![
         chain("firewall-check", vec![s().k().within("firewalled").then(goto("source-ranges"))]),
@@ -129,7 +129,7 @@ fn check_chains(family: Family) -> Vec<Chain> {
             "source-ranges",
             vec![source.within("source-ranges-24").then(Verdict::Return), s().then(Verdict::Drop)],
         ),
-        chain("service-endpoints-check", vec![rejected("no-endpoint-services")]),
+        chain("service-endpoints-check", vec![rejected("unserved-services")]),
         chain("nodeport-endpoints-check", vec![nodeports.step(Expression::Reject).rule()]),
         chain("cluster-ips-check", vec![clusters, unused]),
     ]

@@ -1,0 +1,70 @@
+//! iptables mode beside the real kube-proxy's, on one API server: first syncs, single changes, and how long the lock is held.
+//!
+//! `make bench-iptables` prints one table; `SIZES` says how many Services there are, with ten endpoints each. The two run one
+//! after the other, each in a network namespace of its own, with the same flags. Times are for comparing rows of one run.
+#![allow(clippy::print_stdout, reason = "this program prints a table")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and waits")]
+
+#[path = "../cluster/cluster.rs"]
+#[allow(dead_code, reason = "the other benchmark uses the rest")]
+mod cluster;
+mod lock;
+#[path = "../cluster/process.rs"]
+#[allow(dead_code, reason = "the other benchmark uses the rest")]
+mod process;
+mod proxy;
+
+use std::time::Duration;
+
+use ferrule_testkit::api_server::or_skip;
+
+use cluster::BenchCluster;
+use proxy::{Found, Make, Variant};
+
+fn main() {
+    if !or_skip() {
+        return;
+    }
+    let sizes = std::env::var("SIZES").unwrap_or_else(|_| "1000 5000 10000".into());
+    let mut cluster = BenchCluster::create(0);
+    println!("| Services × 10 | variant | what | Ferrule | kube-proxy 1.37.1 |\n|---|---|---|---|---|");
+    for services in sizes.split_whitespace().filter_map(|size| size.parse().ok()) {
+        cluster.grow_to(services);
+        for variant in [Variant::Nft, Variant::Legacy] {
+            let found = [Make::Ferrule, Make::KubeProxy].map(|make| proxy::measure(&cluster, make, variant));
+            for row in compared(services, variant, found) {
+                println!("{row}");
+            }
+        }
+    }
+}
+
+fn compared(services: usize, variant: Variant, [ours, theirs]: [Option<Found>; 2]) -> Vec<String> {
+    let row = |what: &str, of: &dyn Fn(&Found) -> Option<Duration>| {
+        let shown = |found: &Option<Found>| match found {
+            None => "not within five minutes".into(),
+            Some(found) => of(found).map_or_else(String::new, shown),
+        };
+        let is_any = [&ours, &theirs].iter().any(|found| found.as_ref().and_then(of).is_some());
+        let row =
+            format!("| {services} | {} | {what} | {} | {} |", variant.name(), shown(&ours), shown(&theirs));
+        is_any.then_some(row)
+    };
+    let rows = [
+        row("start, until all rules are written", &|found| Some(found.start)),
+        row("of that, the first sync", &|found| Some(found.first_sync)),
+        row("the lock held meanwhile", &|found| found.lock_at_start),
+        row("one endpoint replaced: the sync", &|found| Some(found.change)),
+        row("one endpoint replaced: from the API server to the rule", &|found| Some(found.latency)),
+        row("the lock held for it", &|found| found.lock_for_change),
+    ];
+    rows.into_iter().flatten().collect()
+}
+
+fn shown(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        format!("{} ms", time.as_millis())
+    } else {
+        format!("{:.1} s", time.as_secs_f64())
+    }
+}
