@@ -125,14 +125,18 @@ impl ServerSource {
     ) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
         let access = Access::read(&config.access)?;
-        let connection = Connection::new(access, config.rate, &config.user_agent)?;
-        let connection = connection.encoded(config.encoding).counted_by(count);
+        let connection = Connection::new(access, config.rate, &config.user_agent)?.counted_by(count);
         // Whatever the configuration has wrong shows now, not in a retry that cannot help.
         runtime.block_on(connection.prepare())?;
         let connection = Arc::new(connection);
         let client = ApiClient::new(connection.clone(), runtime.handle().clone());
         let (stop, stopped) = oneshot::channel();
-        let watches = Watches { connection, own_node: own_node.clone(), reporter: Reporter::new(sink) };
+        let watches = Watches {
+            connection,
+            own_node: own_node.clone(),
+            encoding: config.encoding,
+            reporter: Reporter::new(sink),
+        };
         // The thread logs where its maker does.
         let log = tracing::dispatcher::get_default(Clone::clone);
         let thread = thread::Builder::new()
@@ -165,6 +169,7 @@ impl Drop for ServerSource {
 struct Watches {
     connection: Arc<Connection>,
     own_node: NodeName,
+    encoding: Encoding,
     reporter: Reporter,
 }
 
@@ -183,7 +188,7 @@ impl Watches {
     /// Never ends: every watch is tried again.
     async fn run(&self) {
         let watching = |kind| {
-            let resource = Resource::of(kind, &self.own_node);
+            let resource = Resource::of(kind, &self.own_node, self.encoding);
             Watching::new(resource, &self.connection, &self.reporter).run()
         };
         // The Node first: nothing can be served before it is known who we are.

@@ -455,14 +455,14 @@ fn full_node(server: &ApiServer, name: &str) {
             "taints": [{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }],
         },
     });
-    server.create("/api/v1/nodes", &node).unwrap();
+    server.create("/api/v1/nodes", &node).expect("a Node");
     let addresses = json!([
         { "type": "InternalIP", "address": "192.0.2.7" }, { "type": "ExternalIP", "address": "198.51.100.7" },
         { "type": "InternalIP", "address": "2001:db8::7" }, { "type": "Hostname", "address": name },
     ]);
     server
         .patch(&format!("/api/v1/nodes/{name}/status"), &json!({ "status": { "addresses": addresses } }))
-        .unwrap();
+        .expect("its addresses");
 }
 
 /// A Service and two slices that say all they can, and a Service that says as little as it can.

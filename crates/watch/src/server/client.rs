@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use super::ApiError;
 use super::connection::{Ask, Connection};
+use super::events::Encoding;
 
 /// A handle for requests from any thread but the source's own, where they would wait for themselves.
 #[derive(Clone, Debug)]
@@ -46,6 +47,7 @@ impl ApiClient {
             content: Some((media, Bytes::from(value.to_string()))),
             doing: doing.into(),
             is_watch: false,
+            accepts: Encoding::Json,
         };
         let ended = ApiError::Transport {
             what: self.connection.what(&ask),

@@ -22,7 +22,7 @@ use super::traffic::{Asked, Counter, Manner, Target, Traffic};
 use super::{ApiError, StartError, advice};
 
 /// How long the first byte of an answer may take; an API server gives up on its own work after a minute.
-const PATIENCE: Duration = Duration::from_secs(65);
+pub(super) const PATIENCE: Duration = Duration::from_secs(65);
 /// How many refusals of others, each of which ends the connection, a request survives.
 const OTHERS_REFUSALS: usize = 3;
 /// Answers other than lists and watches are small.
@@ -35,7 +35,6 @@ pub(super) struct Connection {
     access: Access,
     rate: RateLimit,
     user_agent: HeaderValue,
-    encoding: Encoding,
     /// None if it must be prepared anew, with what the files say now.
     prepared: Mutex<Option<Prepared>>,
     /// While it is not known whether there is a connection, one request goes first, or each would make its own.
@@ -58,6 +57,8 @@ pub(super) struct Ask {
     pub doing: String,
     /// Whether the rate limit counts it.
     pub is_watch: bool,
+    /// How the answer should be written.
+    pub accepts: Encoding,
 }
 
 /// Why an attempt failed.
@@ -85,18 +86,12 @@ impl Connection {
             access,
             rate: RateLimit::new(rate),
             user_agent,
-            encoding: Encoding::Json,
             prepared: Mutex::new(None),
             first: tokio::sync::Mutex::new(()),
             works: AtomicBool::new(false),
             failed: Mutex::default(),
             recovered: Notify::new(),
         })
-    }
-
-    /// Asks for watches in an encoding.
-    pub(super) fn encoded(self, encoding: Encoding) -> Self {
-        Self { encoding, ..self }
     }
 
     /// Has every request counted.
@@ -238,7 +233,13 @@ impl Connection {
     }
 
     async fn content(&self, ask: &Ask, response: Response<Incoming>) -> Result<Bytes, ApiError> {
-        match Limited::new(response.into_body(), LARGEST_ANSWER).collect().await {
+        let content = timeout(PATIENCE, Limited::new(response.into_body(), LARGEST_ANSWER).collect());
+        let stuck = |_| ApiError::Transport {
+            what: self.what(ask),
+            cause: format!("the answer did not end within {} seconds", PATIENCE.as_secs()),
+            advice: String::new(),
+        };
+        match content.await.map_err(stuck)? {
             Ok(content) => {
                 let content = content.to_bytes();
                 if !ask.is_watch {
@@ -266,20 +267,12 @@ impl Connection {
         Ok(place.get_or_insert(prepared).clone())
     }
 
-    /// Watches carry nearly everything that is ever sent; what else is asked is read as text.
-    fn accepted(&self, ask: &Ask) -> &'static str {
-        match self.encoding {
-            Encoding::Protobuf if ask.is_watch => "application/vnd.kubernetes.protobuf, application/json",
-            Encoding::Protobuf | Encoding::Json => "application/json",
-        }
-    }
-
     fn request(&self, ask: &Ask, prepared: &Prepared) -> Result<Request<Full<Bytes>>, String> {
         let mut request = Request::builder()
             .method(&ask.method)
             .uri(format!("{}{}", prepared.base, ask.path))
             .header(USER_AGENT, &self.user_agent)
-            .header(ACCEPT, self.accepted(ask));
+            .header(ACCEPT, accepted(ask.accepts));
         if let Some(token) = &prepared.token {
             request = request.header(AUTHORIZATION, token.header()?);
         }
@@ -328,6 +321,14 @@ impl Refusal {
         let advice = advice::on_status(self.code, &self.message).to_string();
         let message = self.message.lines().collect::<Vec<_>>().join(" ");
         ApiError::Rejected { what, status: self.code, reason: self.reason, message, advice, retry_after }
+    }
+}
+
+/// Whoever can only write text may.
+fn accepted(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Protobuf => "application/vnd.kubernetes.protobuf, application/json",
+        Encoding::Json => "application/json",
     }
 }
 

@@ -130,6 +130,11 @@ impl ApiError {
         matches!(self, Self::Rejected { status: 410, .. })
     }
 
+    /// An answer makes no sense.
+    pub(super) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable { .. })
+    }
+
     /// A streaming list was refused as such; an ordinary one is not.
     pub(super) fn refuses_streaming(&self) -> bool {
         matches!(self, Self::Rejected { status: 400 | 422, .. })

@@ -1,8 +1,6 @@
 //! The body of a watch: one event after the other, as they come, each a line of JSON or a frame of protobuf.
 
 use std::borrow::Cow;
-use std::error::Error;
-use std::io;
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -58,6 +56,15 @@ pub(super) enum ReadError {
     Protobuf(#[from] ProtobufError),
 }
 
+/// Why no more events can be had.
+#[derive(Debug)]
+pub(super) enum NextError {
+    /// Watches break off all the time.
+    Broken(hyper::Error),
+    /// This is none.
+    TooLong,
+}
+
 /// One event of a watch. Objects are left as they came.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
@@ -87,14 +94,14 @@ impl Events {
     }
 
     /// The next complete events, as many as came together; nothing at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Together>, Box<dyn Error + Send + Sync>> {
+    pub(super) async fn next(&mut self) -> Result<Option<Together>, NextError> {
         while let Some(frame) = self.body.frame().await {
-            let Ok(data) = frame?.into_data() else { continue };
+            let Ok(data) = frame.map_err(NextError::Broken)?.into_data() else { continue };
             let seen = self.rest.len();
             self.rest.extend_from_slice(&data);
             let complete = complete(self.encoding, &self.rest, seen);
             if self.rest.len() - complete > LONGEST_EVENT {
-                return Err(io::Error::other("an event longer than any object can be").into());
+                return Err(NextError::TooLong);
             }
             if complete > 0 {
                 let rest = self.rest.split_off(complete);

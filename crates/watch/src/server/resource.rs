@@ -28,6 +28,8 @@ pub(super) struct Resource {
     /// Ready for a query.
     selectors: String,
     own_node: NodeName,
+    /// How it is watched. Lists are read as they come in, which only text allows.
+    pub encoding: Encoding,
 }
 
 /// Where a watch begins.
@@ -51,7 +53,7 @@ pub(super) struct Object {
 
 impl Resource {
     /// The kind with kube-proxy's selectors.
-    pub(super) fn of(kind: ObjectKind, own_node: &NodeName) -> Self {
+    pub(super) fn of(kind: ObjectKind, own_node: &NodeName, encoding: Encoding) -> Self {
         let (plural, path, label, field) = match kind {
             ObjectKind::Service => (
                 "Services",
@@ -76,7 +78,7 @@ impl Resource {
                 let _ = write!(selectors, "&{name}={}", escaped(selector));
             }
         }
-        Self { kind, plural, path, selectors, own_node: own_node.clone() }
+        Self { kind, plural, path, selectors, own_node: own_node.clone(), encoding }
     }
 
     /// The request of a watch, and for how long the API server is to keep it.
@@ -136,7 +138,7 @@ impl Resource {
     pub(super) fn gone(&self, object: Raw<'_>) -> Result<(Option<Change>, api::ObjectMeta), ReadError> {
         let metadata = match object.encoding {
             Encoding::Json => serde_json::from_slice::<Bare>(object.bytes)?.metadata,
-            Encoding::Protobuf => protobuf::Bare::read(object.bytes)?,
+            Encoding::Protobuf => protobuf::metadata(object.bytes)?,
         };
         let change = match self.kind {
             ObjectKind::Service => convert::service_deleted(&metadata).change,
@@ -154,6 +156,7 @@ impl Resource {
             content: None,
             doing: format!("{doing} {}", self.plural),
             is_watch,
+            accepts: if is_watch { self.encoding } else { Encoding::Json },
         }
     }
 }

@@ -6,16 +6,15 @@
 //!        └───────────────────────── that version is too old ◄──────────────────────────────┴──┘
 //! ```
 
-use std::error::Error;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, warn};
 
 use super::backoff::Backoff;
-use super::connection::{Ask, Connection};
-use super::events::{Encoding, Event, Events, Raw, ReadError, Together};
+use super::connection::{Ask, Connection, PATIENCE};
+use super::events::{Encoding, Event, Events, NextError, Raw, ReadError, Together};
 use super::items::Items;
 use super::known::{Known, Listing};
 use super::reporter::Reporter;
@@ -86,6 +85,11 @@ impl<'a> Watching<'a> {
                     debug!(kind = %self.resource.kind, err = %error, "No streaming list, falling back to list and watch");
                     self.streaming = false;
                 }
+                Err(error) if error.is_unreadable() && self.resource.encoding == Encoding::Protobuf => {
+                    warn!(kind = %self.resource.kind, err = %error, "Cannot be read as protobuf, listing anew as JSON");
+                    self.resource.encoding = Encoding::Json;
+                    self.version = None;
+                }
                 Err(error) => self.failed(&error).await,
             }
         }
@@ -142,11 +146,14 @@ impl<'a> Watching<'a> {
             let next = timeout_at(deadline, events.next()).await.unwrap_or(Ok(None));
             let events = match (next, &listing) {
                 (Ok(Some(events)), _) => events,
-                // Watches break off all the time; that is trouble only if another cannot be had.
-                (Ok(None) | Err(_), None) => return Ok(End::Over),
+                // Trouble only if another cannot be had.
+                (Ok(None) | Err(NextError::Broken(_)), None) => return Ok(End::Over),
                 (Ok(None), Some(_)) => return Err(self.cut_off(&ask, "it ended too early".into())),
-                (Err(error), Some(_)) => {
-                    return Err(ApiError::transport(self.connection.what(&ask), &*error));
+                (Err(NextError::Broken(error)), Some(_)) => {
+                    return Err(ApiError::transport(self.connection.what(&ask), &error));
+                }
+                (Err(NextError::TooLong), _) => {
+                    return Err(self.unreadable(&ask, "an event longer than any object can be".into()));
                 }
             };
             if let Some(end) = self.take(&ask, &events, &mut listing)? {
@@ -172,10 +179,10 @@ impl<'a> Watching<'a> {
                     Ok(None)
                 }
                 Ok(event) => {
-                    self.object(&event, listing, &mut batch);
-                    Ok(None)
+                    let taken = self.object(&event, listing, &mut batch);
+                    taken.map(|()| None).map_err(|error| self.unreadable(ask, error.to_string()))
                 }
-                Err(error) => Err(self.unreadable(ask, &error)),
+                Err(error) => Err(self.unreadable(ask, error.to_string())),
             };
             if result.is_err() {
                 break;
@@ -197,18 +204,30 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn object(&mut self, event: &Event, listing: &mut Option<Listing>, batch: &mut Batch) {
+    fn object(
+        &mut self,
+        event: &Event<'_>,
+        listing: &mut Option<Listing>,
+        batch: &mut Batch,
+    ) -> Result<(), ReadError> {
         let version = match event {
-            Event::Put(object) => self.put(*object, listing.as_mut(), batch),
-            Event::Deleted(object) => self.delete(*object, listing.as_mut(), batch),
-            Event::Bookmark { .. } | Event::Refused(_) | Event::Unknown => None,
+            Event::Put(object) => self.put(*object, listing.as_mut(), batch)?,
+            Event::Deleted(object) => self.delete(*object, listing.as_mut(), batch)?,
+            Event::Bookmark { .. } | Event::Refused(_) | Event::Unknown => return Ok(()),
         };
-        if let (Some(version), None) = (version, listing) {
+        if listing.is_none() {
             self.reached(version);
         }
+        Ok(())
     }
 
-    fn put(&mut self, object: Raw<'_>, listing: Option<&mut Listing>, batch: &mut Batch) -> Option<String> {
+    /// Takes over an object; returns its version.
+    fn put(
+        &mut self,
+        object: Raw<'_>,
+        listing: Option<&mut Listing>,
+        batch: &mut Batch,
+    ) -> Result<String, ReadError> {
         let object = match self.resource.put(object) {
             Ok(object) => object,
             Err(error) => return self.passed_over(object, &error, listing),
@@ -218,7 +237,7 @@ impl<'a> Watching<'a> {
             Some(list) => list.put(&self.known, object),
             None => self.known.put(object, batch),
         }
-        Some(version)
+        Ok(version)
     }
 
     fn delete(
@@ -226,30 +245,30 @@ impl<'a> Watching<'a> {
         object: Raw<'_>,
         listing: Option<&mut Listing>,
         batch: &mut Batch,
-    ) -> Option<String> {
-        let (change, metadata) = self.resource.gone(object).ok()?;
+    ) -> Result<String, ReadError> {
+        let (change, metadata) = self.resource.gone(object)?;
         match (change, listing) {
             (Some(change), Some(list)) => list.delete(&change),
             (Some(change), None) => self.known.delete(change, batch),
             (None, _) => {}
         }
-        Some(metadata.resource_version)
+        Ok(metadata.resource_version)
     }
 
-    /// An object of an unexpected form costs that object's change, not the watch.
+    /// An object of an unexpected form costs that object's change, not the watch; unless nobody can tell which it is.
     fn passed_over(
         &self,
         object: Raw<'_>,
         error: &ReadError,
         listing: Option<&mut Listing>,
-    ) -> Option<String> {
-        let (change, metadata) = self.resource.gone(object).ok()?;
+    ) -> Result<String, ReadError> {
+        let (change, metadata) = self.resource.gone(object)?;
         let object = format!("{}/{}", metadata.namespace, metadata.name);
         warn!(kind = %self.resource.kind, object, err = %error, "Object cannot be read, it stays as it was");
         if let (Some(list), Some(change)) = (listing, &change) {
             list.keep(&self.known, change);
         }
-        Some(metadata.resource_version)
+        Ok(metadata.resource_version)
     }
 
     /// An ordinary list, for API servers that stream none.
@@ -265,18 +284,28 @@ impl<'a> Watching<'a> {
         let mut items = Items::default();
         let mut listing = Listing::default();
         let mut bytes = 0;
-        while let Some(frame) = body.frame().await {
+        loop {
+            let Ok(frame) = timeout(PATIENCE, body.frame()).await else {
+                return Err(self.cut_off(&ask, "it stopped coming".into()));
+            };
+            let Some(frame) = frame else { break };
+            let mut unreadable = None;
             let broken = |error: hyper::Error| ApiError::transport(self.connection.what(&ask), &error);
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
             bytes += data.len();
             let fed = items.feed(&data, |json| {
                 let mut nothing = Batch::default();
-                self.put(Raw::json(json), Some(&mut listing), &mut nothing);
+                if let Err(error) = self.put(Raw::json(json), Some(&mut listing), &mut nothing) {
+                    unreadable = Some(error.to_string());
+                }
             });
             fed.map_err(|_| self.cut_off(&ask, "an item longer than any object can be".into()))?;
+            if let Some(problem) = unreadable {
+                return Err(self.unreadable(&ask, problem));
+            }
         }
         self.connection.answered(&ask, bytes);
-        let meta = items.finish().map_err(|error| self.unreadable(&ask, &error))?;
+        let meta = items.finish().map_err(|error| self.unreadable(&ask, error.to_string()))?;
         self.complete(listing, meta.resource_version);
         Ok(())
     }
@@ -291,7 +320,11 @@ impl<'a> Watching<'a> {
         self.reporter.success(self.resource.kind);
     }
 
+    /// To be gone on from. Without a version nobody could tell what went meanwhile.
     fn reached(&mut self, version: String) {
+        if version.is_empty() {
+            return;
+        }
         self.version = Some(version.clone());
         self.reached = Some(version);
     }
@@ -300,7 +333,7 @@ impl<'a> Watching<'a> {
         ApiError::Transport { what: self.connection.what(ask), cause, advice: String::new() }
     }
 
-    fn unreadable(&self, ask: &Ask, error: &(dyn Error + 'static)) -> ApiError {
-        ApiError::Unreadable { what: self.connection.what(ask), problem: error.to_string() }
+    fn unreadable(&self, ask: &Ask, problem: String) -> ApiError {
+        ApiError::Unreadable { what: self.connection.what(ask), problem }
     }
 }

@@ -46,20 +46,20 @@ impl Watcher {
     pub fn encoded(server: &ApiServer, node: &str, encoding: Encoding) -> Self {
         let path = server.kubeconfig(User::KubeProxy).unwrap();
         let config = ServerConfig { encoding, ..config(ApiAccess::Kubeconfig { path, master: None }) };
-        Self::configured(server.namespace(), config, node)
+        Self::configured(server.namespace(), &config, node)
     }
 
     /// A source of which nothing is usual.
     pub fn with(namespace: &Namespace, access: ApiAccess, node: &str) -> Self {
-        Self::configured(namespace, config(access), node)
+        Self::configured(namespace, &config(access), node)
     }
 
-    fn configured(namespace: &Namespace, config: ServerConfig, node: &str) -> Self {
+    fn configured(namespace: &Namespace, config: &ServerConfig, node: &str) -> Self {
         let (tell, heard) = channel();
         let log = Log::default();
         let start = || {
             let sink = move |event| drop(tell.send(event));
-            log.record(|| ServerSource::start(&config, &NodeName::new(node), sink).unwrap())
+            log.record(|| ServerSource::start(config, &NodeName::new(node), sink).unwrap())
         };
         Self { source: namespace.run(start).unwrap(), heard, log: log.clone(), events: Vec::new() }
     }

@@ -4,11 +4,11 @@ use ferrule_model::{Change, NodeName, ObjectKind};
 use serde_json::json;
 
 use super::*;
-use crate::server::events::Raw;
+use crate::server::events::{Encoding, Raw};
 use crate::server::resource::Resource;
 
 fn slices() -> Resource {
-    Resource::of(ObjectKind::EndpointSlice, &NodeName::new("a"))
+    Resource::of(ObjectKind::EndpointSlice, &NodeName::new("a"), Encoding::Json)
 }
 
 fn slice(name: &str, version: &str) -> Object {

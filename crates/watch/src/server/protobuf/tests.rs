@@ -27,13 +27,38 @@ fn what_is_cut_off_is_an_error() {
     }
 }
 
+#[test]
+fn an_annotation_that_is_no_text_costs_nothing() {
+    let annotation = [wrapped(1, b"note"), wrapped(2, b"\xff\xfe")].concat();
+    let label = [wrapped(1, b"kubernetes.io/service-name"), wrapped(2, b"web")].concat();
+    let fields = [
+        wrapped(1, b"web-1"),
+        wrapped(3, b"shop"),
+        wrapped(6, b"7"),
+        wrapped(12, &annotation),
+        wrapped(11, &label),
+    ];
+    let object = wrapped(1, &fields.concat());
+    let slice = EndpointSlice::read(&object).unwrap();
+    assert_eq!((slice.metadata.name.as_str(), slice.metadata.resource_version.as_str()), ("web-1", "7"));
+    assert_eq!(slice.metadata.labels.service_name.as_deref(), Some("web"));
+}
+
+#[test]
+fn the_end_of_a_streaming_list_is_told_from_other_bookmarks() {
+    let end = [wrapped(1, b"k8s.io/initial-events-end"), wrapped(2, b"true")].concat();
+    let mark = |more: &[u8]| wrapped(1, &[&wrapped(6, b"7"), more].concat());
+    assert_eq!(bookmark(&mark(b"")).unwrap(), ("7".to_owned(), false));
+    assert_eq!(bookmark(&mark(&wrapped(12, &end))).unwrap(), ("7".to_owned(), true));
+}
+
 proptest::proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)) {
         let _ = event(&bytes);
         let _ = unwrapped(&bytes);
         let _ = refusal(&bytes);
-        let _ = bookmark(&bytes);
+        let _ = (bookmark(&bytes), metadata(&bytes));
         let _ = (Service::read(&bytes), EndpointSlice::read(&bytes), ServiceCidr::read(&bytes), Node::read(&bytes));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn resource(kind: ObjectKind) -> Resource {
-    Resource::of(kind, &NodeName::new("node-1"))
+    Resource::of(kind, &NodeName::new("node-1"), Encoding::Json)
 }
 
 /// Row: server 3.13
