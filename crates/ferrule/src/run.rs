@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use ferrule_kernel::{interfaces, sys};
 use ferrule_model::{Change, Diagnostic, ObjectKind};
+use rustix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 
 use crate::causes::with_causes;
@@ -287,9 +288,14 @@ impl Loop {
             // Nobody asked: it is time for a look at everything.
             self.proxy.look_again();
         }
+        let busy = processor_time();
         let synced = self.proxy.sync();
         let now = Instant::now();
-        self.pacing.end(began, now, synced.is_well());
+        // Where programs do the work, waiting for them and for their lock is what it costs others. Where this thread does all
+        // of it, being kept waiting by others is no reason to wait longer.
+        let runs_programs = self.rhythm.is_some();
+        let cost = if runs_programs { now - began } else { processor_time().saturating_sub(busy) };
+        self.pacing.end(cost, now, synced.is_well());
         if std::mem::take(&mut self.is_to_look)
             && synced.wrote_nothing()
             && let Some(rhythm) = &self.rhythm
@@ -308,6 +314,11 @@ impl Loop {
             self.finish_at = Some(now + LINGER);
         }
     }
+}
+
+/// How much of a processor this thread has used so far.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// The pace the settings ask for.

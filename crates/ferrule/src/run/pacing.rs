@@ -118,11 +118,10 @@ impl Pacing {
         std::mem::take(&mut self.wanted)
     }
 
-    /// A sync that began then has ended now.
-    pub fn end(&mut self, began: Instant, now: Instant, succeeded: bool) {
-        let took = now.saturating_duration_since(began);
+    /// A sync that cost this much has ended now.
+    pub fn end(&mut self, cost: Duration, now: Instant, succeeded: bool) {
         let earned = now.saturating_duration_since(self.last_end) / SHARE;
-        self.debt = (self.debt + took).saturating_sub(earned);
+        self.debt = (self.debt + cost).saturating_sub(earned);
         self.last_end = now;
         let pause = match self.pace.pause {
             Pause::Fixed(pause) => pause,

@@ -16,14 +16,17 @@ use serde_json::{Value, json};
 use crate::configuration::configuration;
 use crate::marker::Marker;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 const BRIEFLY: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(3);
 /// kube-proxy does not try a failed first sync again: another change makes it.
 const NUDGES: usize = 3;
 /// Enough to see both endpoints of a marker, if both are used.
 const MARKER_TRIES: usize = 16;
 /// Flows are forgotten quickly, so that a port used again is a new flow.
-const SHORT_MEMORY: [(&str, &str); 5] = [
+const SHORT_MEMORY: [(&str, &str); 6] = [
+    // A connection that was tried before there were rules for it would stay without them.
+    ("net/netfilter/nf_conntrack_tcp_timeout_syn_sent", "1"),
     ("net/netfilter/nf_conntrack_udp_timeout", "1"),
     ("net/netfilter/nf_conntrack_udp_timeout_stream", "1"),
     ("net/netfilter/nf_conntrack_tcp_timeout_time_wait", "1"),
@@ -70,7 +73,7 @@ impl Side {
         while Instant::now() < give_up {
             let seen = self.net.probe_all(&probes(&packets, 1, BRIEFLY)).expect("probes");
             if seen.iter().all(|seen| marker.is_answered(seen)) {
-                let seen = self.net.probe_all(&probes(&packets, MARKER_TRIES, PATIENCE)).expect("probes");
+                let seen = self.net.probe_all(&probes(&packets, MARKER_TRIES, LONG)).expect("probes");
                 if seen.iter().all(|seen| marker.is_answered(seen)) {
                     return Ok(());
                 }

@@ -36,7 +36,7 @@ impl Driven {
         let now = self.at(seconds);
         assert!(self.pacing.due_at() <= now, "due only at {}", self.due());
         self.pacing.begin();
-        self.pacing.end(now, now, succeeded);
+        self.pacing.end(Duration::ZERO, now, succeeded);
     }
 }
 
@@ -133,19 +133,19 @@ fn cheap_syncs_follow_each_other_at_once_and_dear_ones_wait() {
     for _ in 0..40 {
         let began = now;
         now += Duration::from_millis(1);
-        pacing.end(began, now, true);
+        pacing.end(now - began, now, true);
         pacing.want();
         assert!(pacing.due_at() <= now, "a millisecond each is cheap");
     }
     let began = now;
     now += Duration::from_millis(60);
-    pacing.end(began, now, true);
+    pacing.end(now - began, now, true);
     let waits = pacing.due_at().saturating_duration_since(now);
     assert!(waits > Duration::from_millis(300) && waits < Duration::from_secs(1), "{waits:?}");
-    pacing.end(now, now + Duration::from_secs(3), true);
+    pacing.end(Duration::from_secs(3), now + Duration::from_secs(3), true);
     let waits = pacing.due_at().saturating_duration_since(now + Duration::from_secs(3));
     assert_eq!(waits, Duration::from_secs(1), "never longer than kube-proxy");
-    pacing.end(now + Duration::from_mins(2), now + Duration::from_mins(2), true);
+    pacing.end(Duration::ZERO, now + Duration::from_mins(2), true);
     pacing.want();
     assert_eq!(pacing.due_at(), now + Duration::from_mins(2), "old debts are forgotten");
 }
