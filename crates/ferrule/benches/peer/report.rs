@@ -102,7 +102,7 @@ const LINES: [Line; 15] = [
         unit: "MiB",
         goal: none,
     },
-    Line { name: "kernel memory", value: |figures| Some(figures.kernel), unit: "MiB", goal: none },
+    Line { name: "kernel memory of the rules", value: |figures| figures.kernel, unit: "MiB", goal: none },
     Line {
         name: "objects written at a restart",
         value: |figures| figures.written_at_restart.map(small),
@@ -198,7 +198,29 @@ fn tables(measured: &[Measured]) -> String {
             let _ = writeln!(text, "{}", line.told(theirs.size, values));
         }
     }
-    text
+    text + &flatness(measured)
+}
+
+/// What must not depend on the size, beside each other.
+fn flatness(measured: &[Measured]) -> String {
+    let mut text = "\n### At every size\n\n| Services x endpoints |".to_owned();
+    let mut lines = [
+        "| connections through a cluster IP, of direct: kube-proxy |".to_owned(),
+        "| the same: Ferrule |".to_owned(),
+        "| endpoint replaced, p50 ms: kube-proxy |".to_owned(),
+        "| the same: Ferrule |".to_owned(),
+    ];
+    for pair in measured.chunks(2) {
+        let _ = write!(text, " {} |", pair[0].size);
+        for (at, one) in pair.iter().enumerate() {
+            let rate = one.figures.rates.as_ref().map(|rates| 100.0 * rates.through / rates.direct);
+            let _ = write!(lines[at], " {} |", rate.map_or("–".into(), |rate| format!("{rate:.0} %")));
+            let time = of(one.figures.replaced.as_ref(), p50);
+            let _ = write!(lines[at + 2], " {} |", time.map_or("–".into(), number));
+        }
+    }
+    let columns = measured.len().div_ceil(2) + 1;
+    format!("{text}\n{}|\n{}\n", "|---".repeat(columns), lines.join("\n"))
 }
 
 impl Line {
