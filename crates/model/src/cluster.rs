@@ -9,7 +9,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::port_names::PortNames;
-use crate::{Diagnostic, EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Timestamp, TriggerTimes};
+use crate::{
+    Diagnostic, EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Timestamp, TriggerTimes,
+};
 
 /// One API object put or deleted, already stripped to what a proxy needs. `None` means that it is gone, or that it
 /// is of a kind a proxy has no use for (a headless Service, say).
