@@ -24,6 +24,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(2);
 /// The kernel's clock types cannot hold every duration; a longer wait is made of several.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
+/// How often it is looked for a directory that is not there.
+const LOOK_WHEN_BLIND: Duration = Duration::from_secs(1);
+
 /// What became of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileChange {
@@ -38,6 +41,8 @@ pub enum FileChange {
 pub struct ConfigWatch {
     path: PathBuf,
     inotify: OwnedFd,
+    /// Whether the file's own directory is not there to be watched.
+    is_blind: bool,
     last: Result<Vec<u8>, io::ErrorKind>,
 }
 
@@ -45,10 +50,15 @@ impl ConfigWatch {
     /// Starts watching; `content` is what the file held when it was read for use, so that an edit made between that
     /// and now is noticed.
     pub fn new(path: &Path, content: Vec<u8>) -> io::Result<Self> {
-        let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        let watch = Self { path: path.to_owned(), inotify, last: Ok(content) };
+        let mut watch = Self { path: path.to_owned(), inotify: open()?, is_blind: false, last: Ok(content) };
         watch.watch_directories()?;
         Ok(watch)
+    }
+
+    /// Begins anew after a failure; what changed meanwhile will be noticed.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.inotify = open()?;
+        self.watch_directories()
     }
 
     /// Waits for the next change, at most this long and the time it takes until nobody writes any more; `None` if
@@ -58,7 +68,7 @@ impl ConfigWatch {
         let mut happened = self.wait_readable(Duration::ZERO)?;
         loop {
             // Without an event the file may still differ: it may have changed before the watch began.
-            if happened || self.differs() {
+            if happened || self.is_blind || self.differs() {
                 self.settle()?;
                 self.watch_directories()?;
                 if let Some(change) = self.look() {
@@ -66,8 +76,9 @@ impl ConfigWatch {
                 }
             }
             let left = timeout.saturating_sub(started.elapsed());
-            happened = self.wait_readable(left.min(LONGEST_WAIT))?;
-            if !happened && left <= LONGEST_WAIT {
+            let longest = if self.is_blind { LOOK_WHEN_BLIND } else { LONGEST_WAIT };
+            happened = self.wait_readable(left.min(longest))?;
+            if !happened && left <= longest {
                 return Ok(None);
             }
         }
@@ -113,19 +124,24 @@ impl ConfigWatch {
     }
 
     /// Watches the directory of every link on the way to the file; after a swap these are others.
-    fn watch_directories(&self) -> io::Result<()> {
+    fn watch_directories(&mut self) -> io::Result<()> {
         let flags = inotify::WatchFlags::CREATE
             | inotify::WatchFlags::MOVED_TO
             | inotify::WatchFlags::MOVED_FROM
             | inotify::WatchFlags::CLOSE_WRITE
             | inotify::WatchFlags::MODIFY
             | inotify::WatchFlags::DELETE
+            | inotify::WatchFlags::DELETE_SELF
+            | inotify::WatchFlags::MOVE_SELF
             | inotify::WatchFlags::ONLYDIR;
+        self.is_blind = false;
         for directory in directories_on_the_way(&self.path) {
             match inotify::add_watch(&self.inotify, &directory, flags) {
                 Ok(_) => {}
                 // A link may point into a directory that is gone this very moment; the next event looks again.
                 Err(_) if directory != parent(&self.path) => {}
+                // Removed or renamed, it may come again; only looking tells.
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => self.is_blind = true,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -174,6 +190,10 @@ impl AsFd for ConfigWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
+}
+
+fn open() -> io::Result<OwnedFd> {
+    Ok(inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?)
 }
 
 /// The directories in which a name on the way to the file is looked up, following links by hand.

@@ -6,7 +6,7 @@ mod api_client;
 mod build;
 mod declaring;
 mod packets;
-mod process;
+pub mod process;
 
 use std::time::Duration;
 

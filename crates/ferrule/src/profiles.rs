@@ -8,6 +8,7 @@ mod pprof;
 mod symbols;
 
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
 use ferrule_kernel::profiling::cpu::{self, CpuProfileError};
@@ -37,16 +38,33 @@ pub fn of_processor(duration: Duration, is_given_up: &AtomicBool) -> Result<Vec<
     Ok(written(&profile))
 }
 
-/// What memory is in use, of all that was allocated since the start; `None` if nobody has kept an eye on it.
+/// Why there is no profile of what memory is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeapProfileError {
+    /// One at a time: writing one takes more memory than the program itself.
+    #[error("another heap profile is being written; ask again when it is done")]
+    Busy,
+    /// Nobody has kept an eye on it.
+    #[error("allocations were not recorded from the start, so nothing is known of them")]
+    NotRecorded,
+}
+
+/// What memory is in use, of all that was allocated since the start.
 #[expect(clippy::cast_possible_truncation, reason = "estimates, rounded")]
-pub fn of_heap() -> Option<Vec<u8>> {
-    let taken = heap::profile()?;
+pub fn of_heap() -> Result<Vec<u8>, HeapProfileError> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = match TURN.try_lock() {
+        Ok(turn) => turn,
+        Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+        Err(TryLockError::WouldBlock) => return Err(HeapProfileError::Busy),
+    };
+    let taken = heap::profile().ok_or(HeapProfileError::NotRecorded)?;
     let mut profile = Profile::new([OBJECTS, BYTES], (SPACE, i64::from(heap::PERIOD)));
     profile.note_lost(taken.lost);
     for (stack, in_use) in &taken.stacks {
         profile.add(stack, [in_use.objects.round() as i64, in_use.bytes.round() as i64]);
     }
-    Some(written(&profile))
+    Ok(written(&profile))
 }
 
 /// In the end as little memory is held as before: names are looked up in tables larger than what the program itself needs.

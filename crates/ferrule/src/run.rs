@@ -111,6 +111,8 @@ pub struct Loop {
     took_in_much: bool,
     /// Whether the sync to come looks at every rule.
     is_to_look: bool,
+    /// When all rules were last looked at though nobody asked.
+    looked_at: Instant,
     /// How often that is done, for who does it.
     rhythm: Option<Arc<Rhythm>>,
     /// What is to be done once our rules are complete, for the first time.
@@ -155,6 +157,7 @@ impl Loop {
             finish_at: None,
             took_in_much: false,
             is_to_look: false,
+            looked_at: Instant::now(),
             rhythm: None,
             after_first_sync: None,
             log,
@@ -284,8 +287,9 @@ impl Loop {
     }
 
     fn sync(&mut self, began: Instant) {
-        if !self.pacing.begin() {
-            // Nobody asked: it is time for a look at everything.
+        // Nobody asked: it is time for a look at everything, unless all there is to do is to try a socket again.
+        if !self.pacing.begin() && (!self.proxy.is_unsettled() || self.looked_at + PERIODIC <= began) {
+            self.looked_at = began;
             self.proxy.look_again();
         }
         let busy = processor_time();
@@ -295,7 +299,7 @@ impl Loop {
         // of it, being kept waiting by others is no reason to wait longer.
         let runs_programs = self.rhythm.is_some();
         let cost = if runs_programs { now - began } else { processor_time().saturating_sub(busy) };
-        self.pacing.end(cost, now, synced.is_well());
+        self.pacing.end(cost, now, synced.is_well() && !self.proxy.is_unsettled());
         if std::mem::take(&mut self.is_to_look)
             && synced.wrote_nothing()
             && let Some(rhythm) = &self.rhythm

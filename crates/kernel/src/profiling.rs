@@ -9,6 +9,7 @@
 pub mod cpu;
 pub mod heap;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sys;
@@ -27,15 +28,16 @@ impl StackCell {
         Self { length: AtomicUsize::new(0), addresses: [const { AtomicUsize::new(0) }; DEPTH] }
     }
 
-    /// Writes the stack of this thread down, without the `skipped` innermost callers, counted from the walk itself.
+    /// Writes the stack of this thread down, without the `skipped` innermost callers, counted from the walk itself, and up to the
+    /// first caller in the code at `limit`.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "the number of callers to be left out must not depend on the optimiser"
     )]
-    fn fill(&self, skipped: usize) {
+    fn fill(&self, skipped: usize, limit: Range<usize>) {
         let mut addresses = [0; DEPTH];
-        let length = sys::walk_stack(&mut addresses, skipped);
+        let length = sys::walk_stack(&mut addresses, skipped, limit);
         for (place, address) in self.addresses.iter().zip(&addresses[..length]) {
             place.store(*address, Ordering::Relaxed);
         }

@@ -8,6 +8,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -93,9 +94,10 @@ unsafe impl GlobalAlloc for ProfiledAllocator {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        heap::freed(memory.addr());
+        let moving = heap::Moving::from(memory.addr());
         // SAFETY: the caller's promise about all three is handed on.
         let memory = unsafe { System.realloc(memory, layout, size) };
+        moving.to(memory.addr());
         heap::allocated(memory.addr(), size);
         memory
     }
@@ -137,20 +139,28 @@ extern "C" fn on_profiling_signal(_: c_int, _: *mut c_void, context: *mut c_void
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// The instruction that a signal interrupted, from what the kernel hands to the handler.
+/// The instruction that a signal interrupted, from what the kernel hands to the handler, on machines where it is known how.
 #[inline(always)]
 #[expect(
     clippy::inline_always,
     reason = "the number of callers to be left out must not depend on the optimiser"
 )]
-fn interrupted_at(context: *mut c_void) -> usize {
-    // SAFETY: with SA_SIGINFO the third argument points to the interrupted thread's ucontext, valid until the handler returns.
-    let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
-    #[cfg(target_arch = "x86_64")]
-    let address = machine.gregs[libc::REG_RIP as usize].cast_unsigned();
-    #[cfg(target_arch = "aarch64")]
-    let address = machine.pc;
-    usize::try_from(address).unwrap_or_default()
+fn interrupted_at(context: *mut c_void) -> Option<usize> {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        // SAFETY: with SA_SIGINFO the third argument points to the interrupted thread's ucontext, valid until the handler returns.
+        let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+        #[cfg(target_arch = "x86_64")]
+        let address = machine.gregs[libc::REG_RIP as usize].cast_unsigned();
+        #[cfg(target_arch = "aarch64")]
+        let address = machine.pc;
+        usize::try_from(address).ok()
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = context;
+        None
+    }
 }
 
 /// What the unwinder's callback is given: where addresses go, how many are there, how many are still to be passed over.
@@ -158,6 +168,8 @@ struct Walk<'a> {
     addresses: &'a mut [usize],
     found: usize,
     to_skip: usize,
+    /// The first caller in here is the last that is written down.
+    limit: Range<usize>,
 }
 
 unsafe extern "C" {
@@ -166,10 +178,10 @@ unsafe extern "C" {
 }
 
 /// Writes down who called whom, innermost first, and returns how many there are. Each address is inside the instruction that
-/// calls, or that was interrupted. The first `skipped` callers, of which this function is one, are left out.
+/// calls, or that was interrupted. The first `skipped` callers, of which this function is one, are left out; after a caller whose code is at `limit` the walk ends.
 #[inline(never)]
-pub(crate) fn walk_stack(addresses: &mut [usize], skipped: usize) -> usize {
-    let mut walk = Walk { addresses, found: 0, to_skip: skipped };
+pub(crate) fn walk_stack(addresses: &mut [usize], skipped: usize, limit: Range<usize>) -> usize {
+    let mut walk = Walk { addresses, found: 0, to_skip: skipped, limit };
     // SAFETY: the unwinder is the one panics use. It calls `step` with a context of its own and with our pointer, both valid
     // for the call, and keeps neither. Since 2022 (glibc 2.35, gcc 12) it takes no lock; before, one that a thread may take
     // again while it has it. So it may also run in a signal handler.
@@ -195,5 +207,5 @@ extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
     // A return address is the instruction after the call, which may belong to something else.
     *place = if is_before == 0 { address - 1 } else { address };
     walk.found += 1;
-    GO_ON
+    if walk.limit.contains(&address) { END_OF_STACK } else { GO_ON }
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::port_names::PortNames;
-use crate::{EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Timestamp, TriggerTimes};
+use crate::{
+    Diagnostic, EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Timestamp, TriggerTimes,
+};
 
 /// One API object put or deleted, already stripped to what a proxy needs. `None` means that it is gone, or that it
 /// is of a kind a proxy has no use for (a headless Service, say).
@@ -19,7 +21,7 @@ pub enum Change {
     Service(ServiceName, Option<Arc<Service>>),
     /// An `EndpointSlice`, with the time of the change that led to it, if it tells.
     Slice(SliceName, Option<EndpointSlice>, Option<Timestamp>),
-    /// This node. A deleted Node leaves the last known one in force.
+    /// This node. A deleted Node leaves the last known one in force, and addresses and pod CIDRs that vanish stay too.
     Node(Option<Node>),
     /// A `ServiceCIDR` object and its blocks.
     ServiceCidr(String, Option<Vec<IpNet>>),
@@ -156,6 +158,11 @@ impl Cluster {
         self.node.as_ref()
     }
 
+    /// What a Node lacks that this one had, and that will stay in use, said about the node of this name.
+    pub fn lost(&self, node: &Node, name: &str) -> Vec<Diagnostic> {
+        self.node.as_ref().map_or_else(Vec::new, |before| node.clone().keep_lost(before, name))
+    }
+
     /// The service ranges of one family, sorted, each once.
     pub fn service_cidrs(&self, family: IpFamily) -> BTreeSet<IpNet> {
         let all = self.service_cidrs.values().flatten();
@@ -223,9 +230,11 @@ impl Cluster {
         if speaks { Touched::service(service) } else { Touched::default() }
     }
 
-    fn put_node(&mut self, node: Node) -> Touched {
+    fn put_node(&mut self, mut node: Node) -> Touched {
         let unknown = self.node.is_none();
         let before = self.node.take().unwrap_or_default();
+        // What was lost is told by `lost`, to whoever asks before.
+        node.keep_lost(&before, "");
         let touched = Touched {
             eligibility: unknown || before.leaving != node.leaving,
             node: (&before.host_ips, &before.pod_cidrs, &before.zone)

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::{IpFamily, Zone};
+use crate::{Diagnostic, IpFamily, ObjectKind, Problem, Zone};
 
 /// What the Node object says, as far as a proxy cares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,37 @@ pub struct Node {
     pub zone: Option<Zone>,
     /// Whether the node is on its way out: being deleted, or tainted by the cluster autoscaler.
     pub leaving: bool,
+}
+
+impl Node {
+    /// Keeps the addresses and pod CIDRs of each family that has none any more, and says so, about the node of this name.
+    ///
+    /// What a node has does not vanish while it serves: a Node whose status was reset, or that was created anew and is not
+    /// filled in yet, must not open NodePorts on every address or make local pods strangers.
+    pub fn keep_lost(&mut self, before: &Self, name: &str) -> Vec<Diagnostic> {
+        let addresses = kept(&mut self.host_ips, &before.host_ips, |ip| IpFamily::of(*ip));
+        let blocks = kept(&mut self.pod_cidrs, &before.pod_cidrs, IpFamily::of_net);
+        let said = |field: &str, family| Diagnostic {
+            kind: ObjectKind::Node,
+            object: name.to_owned(),
+            field: field.to_owned(),
+            problem: Problem::Missing(match family {
+                IpFamily::V4 => "the last known one of IPv4 stays in use",
+                IpFamily::V6 => "the last known one of IPv6 stays in use",
+            }),
+        };
+        let addresses = addresses.into_iter().map(|family| said("status.addresses", family));
+        addresses.chain(blocks.into_iter().map(|family| said("spec.podCIDRs", family))).collect()
+    }
+}
+
+/// Appends what there was of families of which there is nothing now; says which.
+fn kept<T: Copy>(now: &mut Vec<T>, before: &[T], family_of: impl Fn(&T) -> IpFamily) -> Vec<IpFamily> {
+    let has = |list: &[T], family| list.iter().any(|entry| family_of(entry) == family);
+    let mut lost = IpFamily::BOTH.to_vec();
+    lost.retain(|family| has(before, *family) && !has(now, *family));
+    now.extend(before.iter().copied().filter(|entry| lost.contains(&family_of(entry))));
+    lost
 }
 
 /// The kinds of Node addresses a proxy looks at.

@@ -65,6 +65,19 @@ fn other_pod_cidrs_are_taken_over() {
     assert_eq!(put(&mut cluster, with_pod_cidrs(&["10.244.2.0/24"])), the_node(), "M10: others");
 }
 
+/// kube-proxy stops here too; to go on with none would open NodePorts on every address.
+#[test]
+fn addresses_and_pod_cidrs_that_vanish_stay_in_use() {
+    let mut cluster = Cluster::default();
+    put(&mut cluster, with_addresses(&["192.0.2.1", "2001:db8::1"]));
+    let before = cluster.clone();
+    assert_eq!(put(&mut cluster, with_addresses(&[])), nothing(), "no addresses");
+    assert_eq!(put(&mut cluster, with_addresses(&["192.0.2.1"])), nothing(), "none of IPv6");
+    assert_eq!(cluster, before);
+    put(&mut cluster, with_pod_cidrs(&["10.244.1.0/24"]));
+    assert_eq!(put(&mut cluster, with_pod_cidrs(&[])), nothing(), "no pod CIDRs");
+}
+
 /// kube-proxy 1.37 stops when its Node is deleted; here the last known one stays in force, and traffic goes on.
 ///
 /// Row: model M11

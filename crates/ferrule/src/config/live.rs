@@ -55,6 +55,11 @@ impl LiveConfig {
         Ok(self.watch.next(timeout)?.map(|change| self.react(&change)))
     }
 
+    /// Begins to watch anew, after a failure.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.watch.reopen()
+    }
+
     fn react(&mut self, change: &FileChange) -> Action {
         let file = self.path.as_str();
         match change {

@@ -214,3 +214,32 @@ fn links_that_go_in_circles_do_no_harm() {
     let mut watch = ConfigWatch::new(&a, b"one".to_vec()).expect("a watch");
     assert!(matches!(watch.next(SOON), Ok(Some(FileChange::Unreadable(_)))));
 }
+
+/// kube-proxy ends if its watch fails; this one looks for the directory until it is there again.
+///
+/// Row: server 3.2 #6
+#[test]
+fn a_directory_that_is_removed_or_renamed_is_watched_again_when_it_is_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inner = folder.path().join("inner");
+    let path = inner.join("config.conf");
+    fs::create_dir(&inner).expect("a folder");
+    fs::write(&path, "one").expect("a file");
+    let mut watch = ConfigWatch::new(&path, b"one".to_vec()).expect("a watch");
+    for (round, text) in ["two", "three"].into_iter().enumerate() {
+        if round == 0 {
+            fs::remove_dir_all(&inner).expect("removed");
+        } else {
+            fs::rename(&inner, folder.path().join("elsewhere")).expect("renamed");
+        }
+        let gone = watch.next(SOON).expect("the watch works");
+        assert_eq!(gone, Some(FileChange::Unreadable(io::ErrorKind::NotFound)), "{text}");
+        fs::create_dir(&inner).expect("a folder");
+        fs::write(&path, text).expect("a file");
+        assert_eq!(content(&mut watch).as_deref(), Some(text));
+    }
+    assert_quiet(&mut watch);
+    watch.reopen().expect("another watch");
+    fs::write(&path, "four").expect("written");
+    assert_eq!(content(&mut watch).as_deref(), Some("four"));
+}

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrule_watch::server::{ApiClient, ApiError};
 use jiff::Timestamp;
@@ -78,19 +78,28 @@ impl<S: EventSink> Sending<S> {
 
     /// Sends until there is nobody left to record anything.
     pub fn run(&mut self, occurrences: &Receiver<Occurrence>) {
+        self.run_tending_every(TEND, occurrences);
+    }
+
+    /// Series are looked after however much there is to send: who records something every minute must not keep the series of
+    /// others from being refreshed and closed.
+    pub(super) fn run_tending_every(&mut self, period: Duration, occurrences: &Receiver<Occurrence>) {
+        let mut next_tend = Instant::now() + period;
         loop {
-            match occurrences.recv_timeout(TEND) {
+            match occurrences.recv_timeout(next_tend.saturating_duration_since(Instant::now())) {
                 Ok(occurrence) => {
                     if let Some(deed) = self.book.record(occurrence) {
                         self.send(&deed);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    for deed in self.book.tend(Timestamp::now()) {
-                        self.send(&deed);
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if next_tend <= Instant::now() {
+                for deed in self.book.tend(Timestamp::now()) {
+                    self.send(&deed);
+                }
+                next_tend = Instant::now() + period;
             }
         }
     }

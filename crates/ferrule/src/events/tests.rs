@@ -1,5 +1,6 @@
 //! What Events look like, when they become series, and what is tried again.
 
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -225,4 +226,28 @@ fn a_full_queue_loses_the_rest_and_nobody_waits() {
     drop(queue);
     recorder.record(starting(recorder.node()));
     Recorder::nowhere().record(starting(&node()));
+}
+
+/// Row: server 3.15
+#[test]
+fn series_are_looked_after_also_while_others_are_recorded_all_the_time() {
+    let sink = Answers::default();
+    let mut sending = Sending::new(sink.clone(), reporter());
+    let (inlet, occurrences) = sync_channel(1);
+    let watched = sink.clone();
+    let recording = thread::spawn(move || {
+        // Over already, so that all three are told as soon as somebody looks.
+        let before = Timestamp::now() - Duration::from_mins(10);
+        for _ in 0..3 {
+            inlet.send(unusable_port("shop/web", 0).at(before)).expect("somebody reads");
+        }
+        let is_told = || watched.talk().asked.iter().any(|(_, change)| change["series"]["count"] == 3);
+        let began = std::time::Instant::now();
+        while !is_told() && began.elapsed() < Duration::from_secs(20) {
+            inlet.send(unusable_port("shop/api", 0).at(Timestamp::now())).expect("somebody reads");
+        }
+        is_told()
+    });
+    sending.run_tending_every(Duration::from_millis(50), &occurrences);
+    assert!(recording.join().expect("no panic"), "nobody looked after the series");
 }

@@ -89,10 +89,10 @@ fn no_seconds() -> Answer {
 }
 
 fn heap() -> Answer {
-    profiles::of_heap().map_or_else(
-        || Answer::text(500, "allocations were not recorded from the start, so nothing is known of them\n"),
-        |profile| download("heap", profile),
-    )
+    match profiles::of_heap() {
+        Ok(profile) => download("heap", profile),
+        Err(failure) => Answer::text(500, with_causes(&failure) + "\n"),
+    }
 }
 
 fn download(name: &str, profile: Vec<u8>) -> Answer {

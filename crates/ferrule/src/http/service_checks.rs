@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
 use ferrule_model::{IpFamily, ServiceName};
 use tokio::task::JoinHandle;
@@ -13,6 +15,9 @@ use tokio::task::JoinHandle;
 use super::{Answer, Pages, Question, server, sockets};
 use crate::health::{Moment, ServiceHealth};
 use crate::status::Status;
+
+/// How long it may take to close a socket.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// The addresses that checks are answered on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +41,24 @@ pub struct ServiceChecks {
 
 struct Listening {
     port: u16,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Vec<Task>,
+}
+
+struct Task {
+    running: JoinHandle<()>,
+    /// Disconnected once the socket is closed.
+    is_closed: Receiver<()>,
 }
 
 impl Drop for Listening {
+    /// Returns when the sockets are closed: another Service may get the port in the same moment.
     fn drop(&mut self) {
         for task in &self.tasks {
-            task.abort();
+            task.running.abort();
+        }
+        for task in &self.tasks {
+            // Nobody sends. A thread that serves and does not get to it is no reason to wait for ever.
+            let _ = task.is_closed.recv_timeout(CLOSING);
         }
     }
 }
@@ -128,7 +144,13 @@ impl ServiceChecks {
                 status: Arc::clone(&self.status),
             });
             let listener = tokio::net::TcpListener::from_std(socket)?;
-            tasks.push(self.runtime.spawn(server::serve(listener, pages)));
+            let (open, is_closed) = mpsc::channel();
+            let running = self.runtime.spawn(async move {
+                // Dropped after what is awaited, in which the socket is.
+                let _open: Sender<()> = open;
+                server::serve(listener, pages).await;
+            });
+            tasks.push(Task { running, is_closed });
         }
         Ok(Listening { port, tasks })
     }
@@ -161,3 +183,6 @@ impl Pages for CheckPages {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

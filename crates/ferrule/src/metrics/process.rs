@@ -1,7 +1,9 @@
 //! What the kernel knows about this process, read when somebody asks.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use prometheus::{Counter, Gauge, Opts, Registry, Result};
 
 /// The `process_*` metrics.
@@ -84,6 +86,21 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
+/// When this process started, by both clocks; now, if that cannot be read.
+pub fn started() -> (Timestamp, Instant) {
+    let (now, instant) = (Timestamp::now(), Instant::now());
+    let stat = read("/proc/self/stat").as_deref().and_then(Stat::parse);
+    let since_epoch = boot_time().zip(stat).map(|(boot, stat)| boot + stat.started_after_boot);
+    let age = since_epoch
+        .map(|start| now.as_duration().as_secs_f64() - start)
+        .and_then(|age| Duration::try_from_secs_f64(age).ok())
+        .unwrap_or_default();
+    match (now.checked_sub(age), instant.checked_sub(age)) {
+        (Ok(shown), Some(started)) => (shown, started),
+        _ => (now, instant),
+    }
+}
+
 /// What is used of `/proc/self/stat`.
 #[derive(Debug, PartialEq)]
 struct Stat {
@@ -155,5 +172,16 @@ mod tests {
         assert!(limit(limits, "Max address space") > 1e19);
         let netstat = "TcpExt: A B\nTcpExt: 1 2\nIpExt: InOctets X OutOctets\nIpExt: 7 8 9\n";
         assert_eq!(octets(netstat), Some((7.0, 9.0)));
+    }
+
+    #[test]
+    fn the_start_is_the_one_that_metrics_show() {
+        let registry = Registry::new();
+        let metrics = ProcessMetrics::new(&registry).expect("metrics");
+        metrics.refresh();
+        let (shown, started) = started();
+        assert!((shown.as_duration().as_secs_f64() - metrics.start.get()).abs() < 1.0, "{shown}");
+        let age = Timestamp::now().duration_since(shown).as_secs_f64();
+        assert!((age - started.elapsed().as_secs_f64()).abs() < 1.0, "{age}");
     }
 }

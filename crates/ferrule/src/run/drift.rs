@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::mpsc::SyncSender as Sender;
+use std::time::Duration;
 
 use ferrule_kernel::interfaces::AddressWatch;
 use ferrule_kernel::netlink::NetlinkError;
@@ -14,6 +15,9 @@ use tracing::error;
 
 use super::Event;
 use crate::causes::with_causes;
+
+/// How long after a failure it is listened again.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Somebody else changed our table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,24 +37,56 @@ pub fn listen(own: Vec<u32>, events: Sender<Event>) -> Result<(), ListenError> {
     let mut addresses = AddressWatch::open().map_err(ListenError::Netlink)?;
     let work = move || {
         let mut commit = Commit::new(own);
-        while let Ok(()) = wait(rules.as_ref(), &addresses) {
-            let mut news = Vec::new();
-            match rules.as_mut().map(NftWatch::read) {
-                Some(Ok(read)) => news.extend(commit.take(read)),
-                Some(Err(error)) => error!(err = with_causes(&error), "Reading changes of nftables rules"),
-                None => {}
-            }
-            if addresses.changed().unwrap_or(true) {
+        loop {
+            let (mut news, problem) = match wait(rules.as_ref(), &addresses) {
+                Ok(()) => read(&mut commit, rules.as_mut(), &mut addresses),
+                Err(error) => (Vec::new(), Some(with_causes(&error))),
+            };
+            if let Some(err) = problem {
+                error!(err, pause = ?PAUSE, "Listening to the kernel failed, it is begun anew");
+                listen_anew(rules.as_mut(), &mut addresses);
+                // Nobody knows what was missed.
+                news = commit.take(News::Missed);
                 news.push(Event::AddressesChanged);
             }
             if news.into_iter().any(|event| events.send(event).is_err()) {
                 return;
             }
         }
-        error!("Changes of rules and addresses are no longer listened to, only looked for every hour");
     };
     std::thread::Builder::new().name("kernel-news".to_owned()).spawn(work).map_err(ListenError::Thread)?;
     Ok(())
+}
+
+/// What there is to tell, and what went wrong.
+fn read(
+    commit: &mut Commit,
+    rules: Option<&mut NftWatch>,
+    addresses: &mut AddressWatch,
+) -> (Vec<Event>, Option<String>) {
+    let mut news = Vec::new();
+    let of_rules = rules.map_or(Ok(()), |rules| rules.read().map(|read| news.extend(commit.take(read))));
+    let of_addresses =
+        addresses.changed().map(|changed| news.extend(changed.then_some(Event::AddressesChanged)));
+    (news, of_rules.and(of_addresses).err().map(|error| with_causes(&error)))
+}
+
+/// A socket that fails once may fail for ever, and is ready to be read all the while: after a pause others are opened. Where that
+/// fails too the old ones stay, for the next try.
+fn listen_anew(rules: Option<&mut NftWatch>, addresses: &mut AddressWatch) {
+    #[expect(clippy::disallowed_methods, reason = "a socket that fails shows no state to wait for")]
+    std::thread::sleep(PAUSE);
+    if let Some(rules) = rules {
+        replace(rules, NftWatch::open());
+    }
+    replace(addresses, AddressWatch::open());
+}
+
+fn replace<W>(watch: &mut W, opened: Result<W, NetlinkError>) {
+    match opened {
+        Ok(new) => *watch = new,
+        Err(error) => error!(err = with_causes(&error), "Opening a socket to listen to the kernel"),
+    }
 }
 
 /// Why nobody listens.

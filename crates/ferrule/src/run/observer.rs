@@ -1,10 +1,11 @@
 //! Tells those who watch the proxy what it does: health, metrics, load balancers' health checks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferrule_backends::{SyncError, SyncReport, Way};
-use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, Timestamp};
+use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, ServiceName, Timestamp};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 use tracing::error;
 
@@ -20,12 +21,14 @@ pub struct Observer {
     status: Arc<Status>,
     checks: PerFamily<ServiceChecks>,
     families: Vec<IpFamily>,
+    /// Health checks that cannot be answered.
+    unheard: PerFamily<BTreeSet<(ServiceName, u16)>>,
 }
 
 impl Observer {
     /// For a proxy that serves these families.
     pub fn new(status: Arc<Status>, checks: PerFamily<ServiceChecks>, families: Vec<IpFamily>) -> Self {
-        Self { status, checks, families }
+        Self { status, checks, families, unheard: PerFamily::default() }
     }
 
     /// What is told to.
@@ -132,6 +135,11 @@ impl Observer {
         }
     }
 
+    /// Whether some health check should be answered and is not, which is worth another try soon.
+    pub fn is_unsettled(&self) -> bool {
+        self.checks.iter().any(|(_, checks)| checks.is_unsettled())
+    }
+
     /// After failures, what load balancers are told is taken from the whole plan: what changed meanwhile is not known.
     pub fn is_checked_anew(&mut self, family: IpFamily, plan: &FamilyPlan) {
         let mut health = ServiceHealth::default();
@@ -169,8 +177,17 @@ impl Observer {
 
     fn listen(&mut self, family: IpFamily) {
         let Some(checks) = self.checks.slot(family) else { return };
-        for failure in checks.sync() {
+        let failures = checks.sync();
+        let before = std::mem::replace(
+            self.unheard.slot(family).get_or_insert_default(),
+            failures.iter().map(|failure| (failure.service.clone(), failure.port)).collect(),
+        );
+        // Tried again and again, told once.
+        for failure in failures {
             let (service, port) = (failure.service.to_string(), failure.port);
+            if before.contains(&(failure.service.clone(), port)) {
+                continue;
+            }
             error!(err = %failure.error, service, port, "Cannot listen for health checks of a Service");
             self.status.events.record(events::failed_to_start_service_check(
                 self.status.events.node(),

@@ -117,8 +117,15 @@ impl Proxy {
 
     /// Notes changes of the cluster; says whether anything is to be done about them.
     pub fn take(&mut self, news: News) -> bool {
-        let looked_at = news.changes.iter().map(object_of);
-        for diagnostic in self.unusable.news(looked_at, news.diagnostics) {
+        let own = self.view.name.to_string();
+        let mut diagnostics = news.diagnostics;
+        for change in &news.changes {
+            if let Change::Node(Some(node)) = change {
+                diagnostics.extend(self.cluster.lost(node, &own));
+            }
+        }
+        let looked_at = news.changes.iter().map(|change| object_of(change, &own));
+        for diagnostic in self.unusable.news(looked_at, diagnostics) {
             warn!(object = %diagnostic, "Cannot use all of an object");
             self.observer.diagnosed(&diagnostic);
         }
@@ -129,7 +136,7 @@ impl Proxy {
     }
 
     fn apply(&mut self, change: Change) {
-        let kind = object_of(&change).0;
+        let kind = kind_of(&change);
         let touched = self.cluster.apply(change);
         let is_pending = !touched.is_empty();
         if touched.node || touched.eligibility {
@@ -290,6 +297,11 @@ impl Proxy {
         Some(result)
     }
 
+    /// Whether something beside the rules is to be tried again soon.
+    pub fn is_unsettled(&self) -> bool {
+        self.observer.is_unsettled()
+    }
+
     /// Whether something is to be taken away in a while.
     pub fn is_lingering(&self) -> bool {
         self.families.iter().any(|(_, served)| served.lingering)
@@ -340,13 +352,23 @@ fn stale_flows(plan: &FamilyPlan, delta: &PlanDelta, missed: Option<StaleFlows>)
     stale
 }
 
-/// The object a change is about, as reports name it.
-fn object_of(change: &Change) -> (ObjectKind, String) {
+/// The object a change is about, as reports name it; the only Node is our own.
+fn object_of(change: &Change, own_node: &str) -> (ObjectKind, String) {
+    let name = match change {
+        Change::Service(name, _) => name.to_string(),
+        Change::Slice(name, ..) => name.to_string(),
+        Change::Node(_) => own_node.to_owned(),
+        Change::ServiceCidr(name, _) => name.clone(),
+    };
+    (kind_of(change), name)
+}
+
+fn kind_of(change: &Change) -> ObjectKind {
     match change {
-        Change::Service(name, _) => (ObjectKind::Service, name.to_string()),
-        Change::Slice(name, ..) => (ObjectKind::EndpointSlice, name.to_string()),
-        Change::Node(_) => (ObjectKind::Node, String::new()),
-        Change::ServiceCidr(name, _) => (ObjectKind::ServiceCidr, name.clone()),
+        Change::Service(..) => ObjectKind::Service,
+        Change::Slice(..) => ObjectKind::EndpointSlice,
+        Change::Node(_) => ObjectKind::Node,
+        Change::ServiceCidr(..) => ObjectKind::ServiceCidr,
     }
 }
 

@@ -1,30 +1,68 @@
 //! Signals that end the program. As process 1 of a container nothing ends it but a handler.
+//!
+//! The loop is asked to end, which it does between two syncs. If that takes long, or somebody asks twice, the program ends all the
+//! same: rules are written in commits that happen or not, and whatever is half done is finished by the next process.
 
 use std::io;
-use std::sync::mpsc::SyncSender as Sender;
+use std::sync::mpsc::{SyncSender as Sender, TrySendError};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Event;
+use super::{Ended, Event, log_end};
+use crate::logging::LogHandle;
 
-/// Tells the loop of SIGTERM and SIGINT.
-pub fn listen(events: Sender<Event>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let (mut terminate, mut interrupt) = {
+/// How long the loop has to end by itself. It may be in a sync, or wait for a program that gives it credentials.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a full inbox is tried again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Tells the loop of SIGTERM and SIGINT, and ends the program if the loop does not.
+pub fn listen(events: Sender<Event>, log: LogHandle) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let mut signals = {
         let _entered = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? }
     };
     let work = move || {
-        let name = runtime.block_on(first_of(&mut terminate, &mut interrupt));
-        let _ = events.send(Event::End(name));
+        let name = runtime.block_on(async {
+            let name = signals.next().await;
+            signals.insist(&events, name).await;
+            name
+        });
+        log_end(Ended::Signal(name));
+        log.flush();
+        std::process::exit(0);
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(work)?;
     Ok(())
 }
 
-async fn first_of(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+
+    /// Returns if the loop had its time, or if somebody asked again.
+    async fn insist(&mut self, events: &Sender<Event>, name: &'static str) {
+        let telling = async {
+            while let Err(TrySendError::Full(_)) = events.try_send(Event::End(name)) {
+                tokio::time::sleep(PAUSE).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = telling => {}
+            () = tokio::time::sleep(PATIENCE) => {}
+            _ = self.next() => {}
+        }
     }
 }

@@ -42,6 +42,15 @@ pub enum Running {
     Server(ServerSource),
 }
 
+/// What is told, and who tells it. The order counts when it is dropped, also after a failed start: a source that waits for room
+/// in the inbox must see that nobody reads it any more, before anybody waits for the source to end.
+pub struct Intake<S = Running> {
+    /// What is told.
+    pub inbox: Receiver<Event>,
+    /// Who tells it.
+    pub source: S,
+}
+
 impl Running {
     /// Sends Events from now on, if there is anybody to send them to.
     pub fn send_events(&self, queue: Queue, host: &str) -> io::Result<()> {
@@ -140,10 +149,9 @@ impl Running {
 /// Waits for this node's object, as long as kube-proxy does; gives what it says, and the events that came meanwhile. `None` if
 /// the program is to end.
 pub fn await_node(
-    running: &Running,
+    Intake { inbox, source }: &Intake,
     settings: &Settings,
     name: &NodeName,
-    inbox: &Receiver<Event>,
 ) -> Result<Option<(NodeFacts, Vec<Event>)>, StartError> {
     let mut wait = NodeWait::new(name.clone(), &settings.detect_local);
     let mut listed_at: Option<Instant> = None;
@@ -162,7 +170,7 @@ pub fn await_node(
             Err(RecvTimeoutError::Timeout) => {}
         }
         let Some(listed_at) = listed_at else { continue };
-        if let NodeStart::Ready(facts) = running.look(&mut wait, listed_at.elapsed(), node.as_ref())? {
+        if let NodeStart::Ready(facts) = source.look(&mut wait, listed_at.elapsed(), node.as_ref())? {
             log_node(name, node.is_some(), &facts);
             return Ok(Some((facts, told)));
         }
@@ -186,5 +194,35 @@ fn log_node(name: &NodeName, is_known: bool, facts: &NodeFacts) {
         error!(node = %name, "The Node has no addresses, going on without; --bind-address can name one");
     } else {
         error!(node = %name, "There is no such Node, going on without its addresses; is --hostname-override right?");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::JoinHandle;
+
+    use super::*;
+
+    /// Like the API server's: waits for its thread when it is dropped.
+    struct Joined(Option<JoinHandle<()>>);
+
+    impl Drop for Joined {
+        fn drop(&mut self) {
+            self.0.take().map(JoinHandle::join);
+        }
+    }
+
+    #[test]
+    fn a_source_that_waits_for_room_does_not_keep_a_failed_start_from_ending() {
+        let (inlet, inbox) = mpsc::sync_channel(1);
+        let work = move || while inlet.send(Event::RulesUncertain).is_ok() {};
+        let intake = Intake { inbox, source: Joined(Some(std::thread::spawn(work))) };
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(intake);
+            done.send(())
+        });
+        is_done.recv_timeout(Duration::from_secs(20)).expect("it ends");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender as Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferrule_backends::Dataplane;
 use ferrule_backends::nftables::Reconciler;
@@ -28,7 +28,7 @@ use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
 use super::rhythm::Rhythm;
-use super::source::{self, Running, Source};
+use super::source::{self, Intake, Running, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
 use crate::causes::with_causes;
@@ -40,13 +40,16 @@ use crate::host::{self, RealFiles};
 use crate::http::hosting::{self, BindError};
 use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
 use crate::logging::LogHandle;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, process};
 use crate::resolve::{FamilyError, NodeFacts, NodeNameError, NodeStartError, resolve_node_name};
 use crate::settings::{Healthz, ProxyMode, Settings};
 use crate::status::Status;
 
 /// How long the thread that watches the configuration file waits at a time.
 const CONFIGURATION_PATIENCE: Duration = Duration::from_hours(1);
+
+/// How long after a failure it is watched again.
+const CONFIGURATION_PAUSE: Duration = Duration::from_secs(10);
 
 /// How many events may wait. A source that is faster than the loop waits too, instead of filling the memory.
 const INBOX: usize = 256;
@@ -132,13 +135,13 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         heap::begin();
     }
     let (inlet, inbox) = mpsc::sync_channel(INBOX);
-    signals::listen(inlet.clone()).map_err(StartError::Threads)?;
+    signals::listen(inlet.clone(), log.clone()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;
     let (recorder, queue) = events::channel(name.clone());
     let status = status(settings, configz, recorder)?;
-    let running = source.open(settings, &name, (&inlet, &status))?;
-    running.send_events(queue, &host_name()).map_err(StartError::Threads)?;
-    let Some((node, told)) = source::await_node(&running, settings, &name, &inbox)? else {
+    let intake = Intake { inbox, source: source.open(settings, &name, (&inlet, &status))? };
+    intake.source.send_events(queue, &host_name()).map_err(StartError::Threads)?;
+    let Some((node, told)) = source::await_node(&intake, settings, &name)? else {
         return Ok(Ended::Signal("before it began"));
     };
     let usable = machine::usable(settings, &node)?;
@@ -154,7 +157,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
             iptables_dataplanes((settings, &node), served, (&inlet, &rhythm, &status.metrics))?
         }
     };
-    if matches!(running, Running::Manifests) {
+    if matches!(intake.source, Running::Manifests) {
         // Nobody takes a node out of a cluster there is not; a Node that is leaving still says so.
         status.health().set_eligibility(Eligibility::Yes);
     }
@@ -176,12 +179,8 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         let _ = std::thread::Builder::new().name("cleanup".to_owned()).spawn(work);
     };
     // New rules are complete before old ones go, so that no connection meets a node without rules.
-    let ended =
-        Loop::new(proxy, &settings.sync, log).in_rhythm(rhythm).after_first_sync(clean_up).run(told, &inbox);
-    // In this order: a source that waits for room in the inbox must see that nobody reads it any more.
-    drop(inbox);
-    drop(running);
-    Ok(ended)
+    let mut running = Loop::new(proxy, &settings.sync, log).in_rhythm(rhythm).after_first_sync(clean_up);
+    Ok(running.run(told, &intake.inbox))
 }
 
 /// Sets what is to be set on the host, and tells what somebody should know before anything is served.
@@ -230,7 +229,7 @@ fn serve_pages(
         flags: settings.gates.is_on("ComponentFlagz").then_some(flags),
         statusz: settings.gates.is_on("ComponentStatusz"),
         profiling: settings.profiling,
-        started: (jiff::Timestamp::now(), Instant::now()),
+        started: process::started(),
     };
     let pages = Arc::new(MetricsPages::new(Arc::clone(status), facts, log));
     Ok(hosting::serve(runtime, ("metrics", settings.metrics), pages, settings.on_bind_failure)
@@ -295,17 +294,34 @@ fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, Ne
 
 fn watch_configuration(mut live: LiveConfig, events: Sender<Event>) -> io::Result<()> {
     let work = move || {
-        while let Ok(change) = live.next(CONFIGURATION_PATIENCE) {
-            if let Some(action) = change
-                && events.send(Event::Configuration(action)).is_err()
-            {
-                return;
+        loop {
+            match live.next(CONFIGURATION_PATIENCE) {
+                Ok(None) => {}
+                Ok(Some(action)) => {
+                    if events.send(Event::Configuration(action)).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => watch_anew(&mut live, &error),
             }
         }
-        warn!("The configuration file is no longer watched");
     };
     std::thread::Builder::new().name("configuration".to_owned()).spawn(work)?;
     Ok(())
+}
+
+/// kube-proxy ends when its watch fails; the file can be looked at without, and rules must not wait for it.
+fn watch_anew(live: &mut LiveConfig, problem: &io::Error) {
+    let err = with_causes(problem);
+    warn!(err, pause = ?CONFIGURATION_PAUSE, "Watching the configuration file failed, it is begun anew");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "there is nothing to wait for while the watch does not work"
+    )]
+    std::thread::sleep(CONFIGURATION_PAUSE);
+    if let Err(error) = live.reopen() {
+        warn!(err = with_causes(&error), "The configuration file cannot be watched for now");
+    }
 }
 
 fn host_name() -> String {

@@ -1,6 +1,7 @@
 //! The program itself, serving a folder of manifests on a real kernel, asked with real packets.
 
 mod drift;
+mod ending;
 mod failures;
 mod flows;
 mod iptables;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -54,13 +55,12 @@ pub fn profile(duration: Duration, is_given_up: &AtomicBool) -> Result<CpuProfil
     drain(&mut BTreeMap::new());
     LOST.store(0, Ordering::Relaxed);
     UNWINDER.find().map_err(CpuProfileError::Unwinder)?;
-    sys::interrupt_every(PERIOD).map_err(CpuProfileError::Timer)?;
+    let timer = Timer::start().map_err(CpuProfileError::Timer)?;
     while began.elapsed() < duration && !is_given_up.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE.min(duration.saturating_sub(began.elapsed())));
         drain(&mut profile.stacks);
     }
-    // To stop a timer that could be started does not fail; should it, the slots fill up and that is all.
-    let _ = sys::interrupt_every(Duration::ZERO);
+    drop(timer);
     drain(&mut profile.stacks);
     Ok(CpuProfile { lost: LOST.load(Ordering::Relaxed), took: began.elapsed(), ..profile })
 }
@@ -71,7 +71,8 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Where the code lies that unwinds stacks. While a panic makes it leave a frame behind, that frame is neither here nor there:
-/// whoever walks the stack in that moment goes astray. So what is interrupted there is counted, and not walked.
+/// whoever walks the stack in that moment goes astray. So what is interrupted there is counted, and not walked; and a walk
+/// through what the unwinder called, such as the search for a table, ends where it comes to the unwinder.
 static UNWINDER: CodeRange = CodeRange { start: AtomicUsize::new(0), end: AtomicUsize::new(0) };
 
 struct CodeRange {
@@ -80,8 +81,8 @@ struct CodeRange {
 }
 
 impl CodeRange {
-    fn contains(&self, address: usize) -> bool {
-        (self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)).contains(&address)
+    fn range(&self) -> Range<usize> {
+        self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)
     }
 
     /// Finds it among what is mapped. Without it nothing is walked.
@@ -117,18 +118,23 @@ impl Slot {
     }
 }
 
-/// From the signal handler: who was interrupted, and at which instruction?
+/// From the signal handler: who was interrupted, and at which instruction, if this machine tells? If not, nobody knows whether the
+/// stack may be walked.
 #[inline(never)]
-pub(crate) fn interrupted(at: usize) {
+pub(crate) fn interrupted(at: Option<usize>) {
+    let Some(at) = at else {
+        LOST.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
     let slot = &SAMPLES[NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS];
     if slot.state.compare_exchange(EMPTY, WRITING, Ordering::Acquire, Ordering::Relaxed).is_err() {
         LOST.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    if UNWINDER.contains(at) {
+    if UNWINDER.range().contains(&at) {
         slot.stack.set(at);
     } else {
-        slot.stack.fill(NOT_THE_PROGRAMS);
+        slot.stack.fill(NOT_THE_PROGRAMS, UNWINDER.range());
     }
     slot.state.store(FULL, Ordering::Release);
 }
@@ -137,6 +143,22 @@ fn drain(stacks: &mut BTreeMap<Vec<usize>, u64>) {
     for slot in SAMPLES.iter().filter(|slot| slot.state.load(Ordering::Acquire) == FULL) {
         *stacks.entry(slot.stack.read()).or_default() += 1;
         slot.state.store(EMPTY, Ordering::Release);
+    }
+}
+
+/// While there is one, the program is interrupted.
+struct Timer;
+
+impl Timer {
+    fn start() -> io::Result<Self> {
+        sys::interrupt_every(PERIOD).map(|()| Self)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // To stop a timer that could be started does not fail; should it, the slots fill up and that is all.
+        let _ = sys::interrupt_every(Duration::ZERO);
     }
 }
 

@@ -106,21 +106,52 @@ pub(crate) fn freed(address: usize) {
     }
 }
 
+/// An allocation that is about to be moved. Meanwhile its place is neither free nor read, since another thread may be given the
+/// same address before it is known how the move went.
+pub(crate) struct Moving(Option<(&'static AtomicUsize, usize)>);
+
+impl Moving {
+    /// From the allocator: this is about to be moved.
+    #[inline]
+    pub(crate) fn from(address: usize) -> Self {
+        if !IS_ON.load(Ordering::Relaxed) {
+            return Self(None);
+        }
+        let pointer = pointer_to(address);
+        if let Some(pointer) = pointer {
+            pointer.store(WRITING, Ordering::Relaxed);
+        }
+        Self(pointer.map(|pointer| (pointer, address)))
+    }
+
+    /// From the allocator: it is there now, or where it was if the address is zero. The new one is told of as any other.
+    #[inline]
+    pub(crate) fn to(self, address: usize) {
+        if let Some((pointer, before)) = self.0 {
+            pointer.store(if address == 0 { before } else { 0 }, Ordering::Release);
+        }
+    }
+}
+
 #[inline(never)]
 fn count(address: usize, size: usize) {
     let bytes = i64::try_from(size).unwrap_or(i64::MAX);
     let left = LEFT.fetch_sub(bytes, Ordering::Relaxed);
     // Of several threads the one that used the last byte up.
-    if left <= 0 || left > bytes || address == 0 {
+    if left <= 0 || left > bytes {
         return;
     }
+    // Also if there was no memory, or nobody would ever use the last byte up again.
     LEFT.store(distance(), Ordering::Relaxed);
+    if address == 0 {
+        return;
+    }
     let (pointers, places) = bucket(address);
     for (pointer, place) in pointers.0.iter().zip(places) {
         if pointer.compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             place.version.fetch_add(1, Ordering::Relaxed);
             place.size.store(size, Ordering::Relaxed);
-            place.stack.fill(NOT_THE_PROGRAMS);
+            place.stack.fill(NOT_THE_PROGRAMS, 0..0);
             pointer.store(address, Ordering::Release);
             return;
         }
@@ -129,10 +160,14 @@ fn count(address: usize, size: usize) {
 }
 
 fn forget(address: usize) {
-    let (pointers, _) = bucket(address);
-    if let Some(pointer) = pointers.0.iter().find(|pointer| pointer.load(Ordering::Relaxed) == address) {
+    if let Some(pointer) = pointer_to(address) {
         pointer.store(0, Ordering::Release);
     }
+}
+
+fn pointer_to(address: usize) -> Option<&'static AtomicUsize> {
+    let (pointers, _) = bucket(address);
+    pointers.0.iter().find(|pointer| pointer.load(Ordering::Relaxed) == address)
 }
 
 fn bucket(address: usize) -> (&'static Bucket, &'static [Place; BUCKET]) {

@@ -79,6 +79,22 @@ fn threads_that_unwind_are_met_and_do_no_harm() {
     assert!(profile.stacks.values().sum::<u64>() >= 20, "{profile:?}");
 }
 
+#[inline(never)]
+fn walked(limit: Range<usize>) -> Vec<usize> {
+    let cell = StackCell::new();
+    cell.fill(0, limit);
+    cell.read()
+}
+
+#[test]
+fn a_walk_ends_at_the_code_it_must_not_pass() {
+    let all = walked(0..0);
+    assert!(all.len() > 4, "{all:?}");
+    // A return address is one beyond what is written down.
+    let cut = walked(all[3] + 1..all[3] + 2);
+    assert_eq!((cut.len(), cut[3]), (4, all[3]), "{cut:?} of {all:?}");
+}
+
 #[test]
 fn one_profile_is_taken_at_a_time() {
     std::thread::scope(|scope| {
@@ -116,6 +132,21 @@ fn what_is_in_use_is_estimated_from_what_was_met_and_gone_when_freed() {
     assert!((0.8..1.25).contains(&share), "estimated {share} of what there is");
     assert_eq!(profile.lost, 0);
     assert!(profile.stacks.keys().all(|stack| stack.len() > 1));
+    // Moves that fail change nothing; those that do not leave the old place.
+    for address in addresses() {
+        heap::Moving::from(address).to(0);
+    }
+    assert_eq!(heap::profile().expect("it is on"), profile);
+    for address in addresses() {
+        heap::Moving::from(address).to(address + 16);
+    }
+    assert_eq!(heap::profile().expect("it is on").stacks.len(), 0);
+    // There was no memory for the one that would have been looked at; the next ones are met all the same.
+    heap::allocated(0, 64 << 20);
+    for address in addresses() {
+        heap::allocated(address, size);
+    }
+    assert!(sum(&heap::profile().expect("it is on")) > 0.5 * total);
     for address in addresses() {
         heap::freed(address);
     }

@@ -75,3 +75,27 @@ fn a_bind_address_wins_and_sets_the_primary_family() {
 fn a_loopback_bind_address_is_still_an_address() {
     check_node_ips("::1", &["90.90.90.90", "2001:db8::2"], IpFamily::V6, "90.90.90.90", "::1");
 }
+
+fn node(host_ips: &[&str], pod_cidrs: &[&str]) -> Node {
+    let pod_cidrs = pod_cidrs.iter().map(|text| text.parse().expect("a block")).collect();
+    Node { host_ips: host_ips.iter().map(|text| ip(text)).collect(), pod_cidrs, ..Node::default() }
+}
+
+#[test]
+fn what_a_node_loses_stays_in_use_and_is_told() {
+    let before = node(&["192.0.2.1", "fd00::1"], &["10.244.1.0/24"]);
+    let mut bare = node(&[], &[]);
+    let told: Vec<String> = bare.keep_lost(&before, "a").iter().map(ToString::to_string).collect();
+    assert_eq!(bare, before);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(told[0], "Node a: status.addresses: missing, the last known one of IPv4 stays in use");
+    assert_eq!(told[2], "Node a: spec.podCIDRs: missing, the last known one of IPv4 stays in use");
+}
+
+#[test]
+fn one_family_is_kept_behind_what_the_node_still_has() {
+    let mut now = node(&["fd00::2"], &["10.244.2.0/24"]);
+    let told = now.keep_lost(&node(&["192.0.2.1", "fd00::1"], &["10.244.1.0/24"]), "a");
+    assert_eq!(now, node(&["fd00::2", "192.0.2.1"], &["10.244.2.0/24"]));
+    assert_eq!(told.len(), 1, "{told:?}");
+}

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tower::{BoxError, ServiceExt as _};
 
 use super::access::Access;
-use super::connector::{Prepared, as_api_error, is_broken, prepare};
+use super::connector::{Prepared, as_api_error, is_broken, is_refused_by_tls, prepare};
 use super::events::Encoding;
 use super::protobuf;
 use super::rate::{RateLimit, RequestRate};
@@ -123,7 +123,13 @@ impl Connection {
             }
             manner = Manner { is_retry: true, waited: None, ..manner };
         }
-        self.pass(ask, manner).await.map_err(|failure| failure.error)
+        let result = self.pass(ask, manner).await;
+        if matches!(result, Err(Failure { is_broken: true, .. })) {
+            // Not somebody else's refusal, then. Something on the way may not like what is sent, such as a certificate that
+            // expired: since TLS 1.3 that shows only after the handshake.
+            self.forget();
+        }
+        result.map_err(|failure| failure.error)
     }
 
     async fn pass(&self, ask: &Ask, manner: Manner) -> Result<Response<Incoming>, Failure> {
@@ -209,7 +215,7 @@ impl Connection {
     fn broken(&self, what: String, error: &BoxError) -> Failure {
         self.works.store(false, Ordering::Relaxed);
         let is_broken = is_broken(error);
-        if !is_broken {
+        if !is_broken || is_refused_by_tls(&**error) {
             // Certificates may have been rotated.
             self.forget();
         }

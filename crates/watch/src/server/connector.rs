@@ -21,6 +21,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use super::access::Access;
+use super::advice::causes;
 use super::error::with_causes;
 use super::token::TokenFile;
 use super::{ApiError, StartError};
@@ -166,7 +167,31 @@ pub(super) fn is_broken(error: &BoxError) -> bool {
     error.downcast_ref::<legacy::Error>().is_some_and(|error| !error.is_connect())
 }
 
+/// Whether the other side ended a connection with an alert, as it does if it does not like our certificate.
+pub(super) fn is_refused_by_tls(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|cause| matches!(cause.downcast_ref(), Some(rustls::Error::AlertReceived(_))))
+}
+
 /// What could not be prepared, for those who try again.
 pub(super) fn as_api_error(what: &str, error: &StartError) -> ApiError {
     ApiError::Transport { what: what.into(), cause: error.to_string(), advice: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn an_alert_is_found_wherever_it_is() {
+        let alert = || rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
+        assert!(is_refused_by_tls(&alert()));
+        let read = || io::Error::new(io::ErrorKind::InvalidData, alert());
+        assert!(is_refused_by_tls(&read()));
+        assert!(is_refused_by_tls(&io::Error::other(read())));
+        assert!(!is_refused_by_tls(&io::Error::from(io::ErrorKind::ConnectionReset)));
+        let ours = rustls::Error::NoApplicationProtocol;
+        assert!(!is_refused_by_tls(&io::Error::new(io::ErrorKind::InvalidData, ours)));
+    }
 }
