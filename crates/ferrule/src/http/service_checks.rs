@@ -146,9 +146,11 @@ impl ServiceChecks {
             let listener = tokio::net::TcpListener::from_std(socket)?;
             let (open, is_closed) = mpsc::channel();
             let running = self.runtime.spawn(async move {
-                // Dropped after what is awaited, in which the socket is.
+                // In this order, so that the socket is closed before `open` is dropped, also if this never ran: what a task
+                // takes along is dropped in the order of its use, and what is awaited before what was bound earlier.
+                let serving = server::serve(listener, pages);
                 let _open: Sender<()> = open;
-                server::serve(listener, pages).await;
+                serving.await;
             });
             tasks.push(Task { running, is_closed });
         }
