@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::ops::Range;
 
 use flate2::read::GzDecoder;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::mappings::Mapping;
 use super::symbols::Symbol;
@@ -129,24 +130,24 @@ fn stacks_come_back_with_names_and_numbers() {
     assert_eq!(mapped, [1, 1, 0]);
 }
 
+/// Works until it has had this much of a processor, however long others keep it waiting, then says so.
 #[inline(never)]
-fn a_function_that_is_busy(is_done: &AtomicBool) {
+fn a_function_that_is_busy(time: Duration, is_done: &AtomicBool) {
     let mut sum: u64 = 1;
-    while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+    while Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).is_ok_and(|used| used < time) {
         for number in 0..10_000 {
             sum = std::hint::black_box(sum.wrapping_mul(31) ^ number);
         }
     }
+    is_done.store(true, std::sync::atomic::Ordering::Relaxed);
 }
 
 #[test]
 fn a_profile_of_the_processor_names_who_was_busy() {
     let is_done = AtomicBool::new(false);
     let bytes = std::thread::scope(|scope| {
-        scope.spawn(|| a_function_that_is_busy(&is_done));
-        let bytes = of_processor(Duration::from_secs(1), &AtomicBool::new(false));
-        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
-        bytes.expect("nobody else takes one")
+        scope.spawn(|| a_function_that_is_busy(Duration::from_millis(1_500), &is_done));
+        of_processor(Duration::from_mins(1), &is_done).expect("nobody else takes one")
     });
     let stacks = stacks(&unpacked(&bytes));
     let is_ours = |stack: &[String]| {
