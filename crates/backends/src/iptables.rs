@@ -26,9 +26,11 @@ mod observed;
 mod pool;
 mod program;
 mod reconciler;
+mod refusal;
 
 pub use base::Host;
 pub use canary::{Pulse, pulse};
 pub use leftovers::{LeftoverError, remove_from_other_variant, remove_leftovers};
 pub use names::CANARY;
-pub use reconciler::Reconciler;
+pub use reconciler::{INVALID_COUNTER, LOOPBACK_COUNTER, Reconciler};
+pub use refusal::{Refusal, Refused};

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use ferrule_kernel::iptables::{IptablesError, Programs, RuleWords, Saved, SavedTable, Variant};
+use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
 
 use super::names::OF_SERVICES;
@@ -76,13 +77,25 @@ pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError>
 }
 
 fn remove(programs: &mut Programs) -> Result<usize, IptablesError> {
-    // One that cannot be read here was not written here.
-    let Ok(saved) = programs.save() else { return Ok(0) };
+    let Some(saved) = programs.save_if_present()? else { return Ok(0) };
     let removal = Removal::of(&saved);
     if removal.chains > 0 {
         programs.restore(&removal.text)?;
     }
+    check_unreadable(programs, &saved)?;
     Ok(removal.chains)
+}
+
+/// A table that cannot be read keeps what is ours in it. One that has no chain of ours is another program's affair.
+pub(super) fn check_unreadable(kernel: &mut impl XTables, saved: &Saved) -> Result<(), IptablesError> {
+    for table in &saved.unreadable {
+        for chain in chains_of(table) {
+            if kernel.rules_of(table, chain)?.is_some() {
+                return Err(IptablesError::Unreadable { family: kernel.family(), table: table.clone() });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What makes the leftovers go.
@@ -142,9 +155,12 @@ impl Removal {
 }
 
 fn is_ours(table: &str, chain: &str) -> bool {
-    let fixed = CHAINS.iter().find(|(of, _)| *of == table).map_or(&[][..], |(_, chains)| chains);
-    fixed.contains(&chain)
+    chains_of(table).contains(&chain)
         || table == "nat" && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning))
+}
+
+fn chains_of(table: &str) -> &'static [&'static str] {
+    CHAINS.iter().find(|(of, _)| *of == table).map_or(&[][..], |(_, chains)| chains)
 }
 
 #[cfg(test)]

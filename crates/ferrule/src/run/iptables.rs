@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
 use ferrule_backends::Dataplane;
-use ferrule_backends::iptables::{Host, Pulse, Reconciler, pulse};
+use ferrule_backends::iptables::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Pulse, Reconciler, pulse};
 use ferrule_kernel::accounting;
 use ferrule_kernel::iptables::{IptablesError, Programs};
 use ferrule_kernel::nft::Family;
@@ -33,8 +33,8 @@ pub type Served = PerFamily<Programs>;
 pub fn usable() -> PerFamily<Result<Programs, IptablesError>> {
     let mut found = PerFamily::default();
     for (family, table) in [(IpFamily::V4, Family::Ip), (IpFamily::V6, Family::Ip6)] {
-        let mut programs = Programs::choose(table);
-        found.set(family, programs.probe().map(|()| programs));
+        let chosen = Programs::choose(table);
+        found.set(family, chosen.and_then(|mut programs| programs.probe().map(|()| programs)));
     }
     found
 }
@@ -44,7 +44,7 @@ pub fn dataplanes(served: Served, host: Host) -> PerFamily<Box<dyn Dataplane>> {
     let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
     for (family, programs) in served.iter() {
         info!(v = 2, %family, program = programs.name("-restore"), "Using iptables");
-        dataplanes.set(family, Box::new(Reconciler::new(*programs, host)));
+        dataplanes.set(family, Box::new(Reconciler::new(*programs, host).counting(has_counter)));
     }
     dataplanes
 }
@@ -54,9 +54,13 @@ pub fn host() -> Host {
     let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
     Host {
         tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
-        counts_invalid: accounting::ensure("ct_state_invalid_dropped_pkts").is_ok(),
-        counts_loopback: accounting::ensure("localhost_nps_accepted_pkts").is_ok(),
+        counts_invalid: has_counter(INVALID_COUNTER),
+        counts_loopback: has_counter(LOOPBACK_COUNTER),
     }
+}
+
+fn has_counter(name: &str) -> bool {
+    accounting::ensure(name).is_ok()
 }
 
 /// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.
