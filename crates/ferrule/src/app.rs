@@ -20,7 +20,7 @@ use crate::host::{self, RealFiles};
 use crate::http::configz;
 use crate::logging::{self, LogHandle};
 use crate::run::{self, Ended, Source, Start, StartError};
-use crate::settings::{Problems, Settings};
+use crate::settings::{Problems, ProxyMode, Settings};
 
 /// Why a run ended badly, after the command line was understood.
 #[derive(Debug, thiserror::Error)]
@@ -145,6 +145,9 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
     }
     if line.is_on(flags::INIT_ONLY) {
         host::tune(&settings, &mut RealFiles);
+        if settings.mode == ProxyMode::Iptables {
+            run::prepare_iptables(&settings)?;
+        }
         return Ok(());
     }
     serve((program, line), &completed, (&settings, content), log)

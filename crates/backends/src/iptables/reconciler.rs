@@ -11,17 +11,13 @@ use ferrule_kernel::kernel::XTables;
 use ferrule_model::ServicePortName;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
-use super::base::{Host, Table};
+use super::base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Table};
 use super::edit::Edit;
+use super::leftovers::{Removal, Whose, check_unreadable};
 use super::observed::{Accuracy, Observed};
 use super::program::Program;
 use super::refusal::{Refusal, Refused};
 use crate::sync::{Reason, RuleCounts, SyncError, SyncReport, Way};
-
-/// Counts packets dropped as invalid.
-pub const INVALID_COUNTER: &str = "ct_state_invalid_dropped_pkts";
-/// Counts packets to NodePorts on loopback addresses.
-pub const LOOPBACK_COUNTER: &str = "localhost_nps_accepted_pkts";
 
 /// A look is no reason to write very many endpoints anew for their comments; a repair writes them as they should be.
 const LENIENT: Accuracy = Accuracy::AnyEndpointComments;
@@ -193,11 +189,11 @@ impl<K: XTables> Reconciler<K> {
     pub fn remove_everything(&mut self) -> Result<(), SyncError> {
         self.applied = None;
         let saved = self.kernel.save()?;
-        let removal = super::leftovers::Removal::of(&saved);
+        let removal = Removal::of(&saved, Whose::Both);
         if removal.chains > 0 {
             self.kernel.restore(&removal.text)?;
         }
-        super::leftovers::check_unreadable(&mut self.kernel, &saved)?;
+        check_unreadable(&mut self.kernel, &saved, Whose::Both)?;
         Ok(())
     }
 }

@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use ferrule_backends::Dataplane;
 use ferrule_backends::iptables::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Pulse, Reconciler, pulse};
-use ferrule_kernel::accounting;
 use ferrule_kernel::iptables::{IptablesError, Programs};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::sysctl::{self, SysctlError};
+use ferrule_kernel::{accounting, interfaces};
 use ferrule_model::{IpFamily, NodeIps, PerFamily};
 use tracing::{error, info, warn};
 
 use super::Event;
 use super::drift::Drift;
 use super::rhythm::Rhythm;
+use super::start::StartError;
 use crate::causes::with_causes;
 use crate::resolve::node_ports;
 use crate::settings::Settings;
@@ -61,6 +62,14 @@ pub fn host() -> Host {
 
 fn has_counter(name: &str) -> bool {
     accounting::ensure(name).is_ok()
+}
+
+/// Sets what this mode needs of the host, without anything of the cluster, for a run that may set nothing.
+pub fn prepare(settings: &Settings) -> Result<(), StartError> {
+    // Which of them is the node's does not matter: loopback is what is asked for, and none of these is.
+    let addresses = interfaces::addresses()?.into_iter().map(|found| found.address);
+    let host_ips: Vec<IpAddr> = addresses.filter(|ip| !ip.is_loopback()).collect();
+    Ok(route_loopback(settings, &host_ips)?)
 }
 
 /// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.
