@@ -5,6 +5,7 @@ use std::time::Duration;
 use ferrule_kernel::kernel::{NftTables, XTables};
 use ferrule_plan::FamilyPlan;
 
+use crate::iptables::Refusal;
 use crate::sync::{Reason, SyncError, SyncReport};
 use crate::{iptables, nftables};
 
@@ -24,6 +25,11 @@ pub trait Dataplane: Send {
 
     /// How long the last sync waited for the lock that users of iptables share, if it took one.
     fn lock_wait(&mut self) -> Option<Duration>;
+
+    /// What the last sync left out, since iptables refused it.
+    fn refusals(&mut self) -> Vec<Refusal> {
+        Vec::new()
+    }
 }
 
 impl<K: NftTables + Send> Dataplane for nftables::Reconciler<K> {
@@ -68,5 +74,9 @@ impl<K: XTables + Send> Dataplane for iptables::Reconciler<K> {
 
     fn lock_wait(&mut self) -> Option<Duration> {
         self.kernel().lock_wait()
+    }
+
+    fn refusals(&mut self) -> Vec<Refusal> {
+        self.refusals()
     }
 }

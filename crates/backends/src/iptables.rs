@@ -26,9 +26,11 @@ mod observed;
 mod pool;
 mod program;
 mod reconciler;
+mod refusal;
 
-pub use base::Host;
+pub use base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
 pub use canary::{Pulse, pulse};
-pub use leftovers::{LeftoverError, remove_from_other_variant, remove_leftovers};
+pub use leftovers::{LeftoverError, remove_from_other_variant, remove_ipvs_leftovers, remove_leftovers};
 pub use names::CANARY;
 pub use reconciler::Reconciler;
+pub use refusal::{Refusal, Refused};

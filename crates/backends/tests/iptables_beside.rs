@@ -16,7 +16,7 @@ use ferrule_plan::Packet;
 use ferrule_testkit::World;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Seen, or_skip};
 use support::ip;
-use support::iptables::has_iptables;
+use support::iptables::{has_iptables, name};
 
 const NODE: &str = "192.0.2.10";
 const POD: &str = "10.244.1.5";
@@ -36,6 +36,14 @@ fn ready() -> Option<NetWorld> {
     Some(NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world"))
 }
 
+/// Asks the same of each variant, each on a network of its own.
+fn with_each_variant(test: impl Fn(&NetWorld, Variant)) {
+    for variant in Variant::BOTH {
+        let Some(net) = ready() else { return };
+        test(&net, variant);
+    }
+}
+
 fn world(facts: &str) -> World {
     let mut world = World::default();
     world
@@ -46,16 +54,16 @@ fn world(facts: &str) -> World {
     world
 }
 
-fn program(net: &NetWorld, facts: &str, host: Host) {
+fn program((net, variant): (&NetWorld, Variant), facts: &str, host: Host) {
     let world = world(facts);
     let plan = world.family(IpFamily::V4).expect("IPv4 is served").clone();
-    let programs = Programs::of(Family::Ip, Variant::Nft);
+    let programs = Programs::of(Family::Ip, variant);
     let synced = net.node().run(move || Reconciler::new(programs, host).sync(&plan, Reason::Look));
     synced.expect("the node").expect("a sync");
 }
 
-fn iptables(net: &NetWorld, arguments: &[&str]) -> String {
-    let output = net.node().feed("iptables-nft", arguments, "").map_err(|error| error.with_sources());
+fn iptables((net, variant): (&NetWorld, Variant), arguments: &[&str]) -> String {
+    let output = net.node().feed(&name(variant), arguments, "").map_err(|error| error.with_sources());
     String::from_utf8(output.expect("iptables").stdout).expect("text")
 }
 
@@ -67,90 +75,98 @@ fn answered(net: &NetWorld, to: &str, port: u16, patience: Duration) -> bool {
 /// Row: iptables I26
 #[test]
 fn martians_from_the_network_do_not_reach_loopback() {
-    let Some(net) = ready() else { return };
-    program(&net, "", Host::default());
-    let loopback = SocketAddr::from(([127, 0, 0, 1], 5353));
-    net.node()
-        .set_all(&[("net/ipv4/conf/all/route_localnet", "1"), ("net/ipv4/conf/all/rp_filter", "0")])
-        .expect("settings");
-    let listener = net.node().run(|| UdpSocket::bind(loopback)).expect("the node").expect("a socket");
-    listener.set_read_timeout(Some(BRIEFLY)).expect("a time limit");
-    let pod = net.namespace_of(ip(POD)).expect("the pod");
-    // The pod gives up its own loopback addresses, so that packets to them leave it.
-    pod.set("net/ipv4/conf/all/route_localnet", "1").expect("a setting");
-    let routes =
-        "route del local 127.0.0.0/8 dev lo table local\nroute del local 127.0.0.1 dev lo table local\n";
-    // Which of them there are depends on the kernel.
-    let _ = pod.feed("ip", &["-force", "-batch", "-"], routes);
-    let to_node = pod.feed("ip", &["-4", "-o", "route", "show", "default"], "").expect("routes").stdout;
-    let way = String::from_utf8_lossy(&to_node).trim().trim_start_matches("default").to_owned();
-    pod.feed("ip", &["-batch", "-"], &format!("route add 127.0.0.1/32 {way}\n")).expect("a route");
-    let send = || {
-        let sent =
-            pod.run(|| UdpSocket::bind((ip(POD), 0)).and_then(|socket| socket.send_to(b"boo", loopback)));
-        sent.expect("the pod").expect("a packet leaves");
-    };
-    let mut buffer = [0; 16];
-    send();
-    assert!(listener.recv(&mut buffer).is_err(), "a martian got through");
-    let counted = iptables(&net, &["-t", "filter", "-L", "KUBE-FIREWALL", "-v", "-x", "-n"]);
-    let dropped = counted.lines().find(|line| line.contains("DROP")).expect("the rule");
-    assert_eq!(dropped.split_whitespace().next(), Some("1"), "{counted}");
-    iptables(&net, &["-F", "KUBE-FIREWALL"]);
-    send();
-    assert!(listener.recv(&mut buffer).is_ok(), "without the rule it arrives");
+    with_each_variant(|net, variant| {
+        program((net, variant), "", Host::default());
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 5353));
+        net.node()
+            .set_all(&[("net/ipv4/conf/all/route_localnet", "1"), ("net/ipv4/conf/all/rp_filter", "0")])
+            .expect("settings");
+        let listener = net.node().run(|| UdpSocket::bind(loopback)).expect("the node").expect("a socket");
+        listener.set_read_timeout(Some(BRIEFLY)).expect("a time limit");
+        let pod = net.namespace_of(ip(POD)).expect("the pod");
+        // The pod gives up its own loopback addresses, so that packets to them leave it.
+        pod.set("net/ipv4/conf/all/route_localnet", "1").expect("a setting");
+        let routes =
+            "route del local 127.0.0.0/8 dev lo table local\nroute del local 127.0.0.1 dev lo table local\n";
+        // Which of them there are depends on the kernel.
+        let _ = pod.feed("ip", &["-force", "-batch", "-"], routes);
+        let to_node = pod.feed("ip", &["-4", "-o", "route", "show", "default"], "").expect("routes").stdout;
+        let way = String::from_utf8_lossy(&to_node).trim().trim_start_matches("default").to_owned();
+        pod.feed("ip", &["-batch", "-"], &format!("route add 127.0.0.1/32 {way}\n")).expect("a route");
+        let send = || {
+            let sent =
+                pod.run(|| UdpSocket::bind((ip(POD), 0)).and_then(|socket| socket.send_to(b"boo", loopback)));
+            sent.expect("the pod").expect("a packet leaves");
+        };
+        let mut buffer = [0; 16];
+        send();
+        assert!(listener.recv(&mut buffer).is_err(), "a martian got through");
+        let counted = iptables((net, variant), &["-t", "filter", "-L", "KUBE-FIREWALL", "-v", "-x", "-n"]);
+        let dropped = counted.lines().find(|line| line.contains("DROP")).expect("the rule");
+        assert_eq!(dropped.split_whitespace().next(), Some("1"), "{counted}");
+        iptables((net, variant), &["-F", "KUBE-FIREWALL"]);
+        send();
+        assert!(listener.recv(&mut buffer).is_ok(), "without the rule it arrives");
+    });
 }
 
 /// Row: iptables I36
 #[test]
 fn health_checks_of_load_balancers_are_let_in() {
-    let Some(net) = ready() else { return };
-    program(&net, LOCAL_POLICY, Host::default());
-    iptables(&net, &["-P", "INPUT", "DROP"]);
-    let at = SocketAddr::new(ip(NODE), 32_000);
-    let listener = net.node().run(|| TcpListener::bind(at)).expect("the node").expect("a listener");
-    let connects = |patience| {
-        let client = net.namespace_of(ip(CLIENT)).expect("the client");
-        client.run(|| TcpStream::connect_timeout(&at, patience).is_ok()).expect("the client")
-    };
-    assert!(connects(PATIENCE), "the rule lets it in");
-    program(&net, "", Host::default());
-    assert!(!connects(BRIEFLY), "with the service the rule goes");
-    drop(listener);
+    with_each_variant(|net, variant| {
+        program((net, variant), LOCAL_POLICY, Host::default());
+        iptables((net, variant), &["-P", "INPUT", "DROP"]);
+        let at = SocketAddr::new(ip(NODE), 32_000);
+        let listener = net.node().run(|| TcpListener::bind(at)).expect("the node").expect("a listener");
+        let connects = |patience| {
+            let client = net.namespace_of(ip(CLIENT)).expect("the client");
+            client.run(|| TcpStream::connect_timeout(&at, patience).is_ok()).expect("the client")
+        };
+        assert!(connects(PATIENCE), "the rule lets it in");
+        program((net, variant), "", Host::default());
+        assert!(!connects(BRIEFLY), "with the service the rule goes");
+        drop(listener);
+    });
 }
 
 /// Row: iptables I60
 #[test]
 fn under_a_forwarding_policy_of_drop_replies_and_marked_packets_pass() {
-    let Some(net) = ready() else { return };
-    let cluster_policy =
-        "service np NodePort clusterIP 10.96.0.14 port 80→8080 nodePort 30081\nendpoint np 10.244.1.5 node a";
-    program(&net, &format!("{LOCAL_POLICY}\n{cluster_policy}"), Host::default());
-    iptables(&net, &["-P", "FORWARD", "DROP"]);
-    assert!(answered(&net, NODE, 30081, PATIENCE), "a masqueraded flow is marked, and let through");
-    assert!(!answered(&net, NODE, 30080, BRIEFLY), "the first packet of a flow that keeps its source is not");
-    iptables(&net, &["-A", "FORWARD", "-s", CLIENT, "-j", "ACCEPT"]);
-    assert!(answered(&net, NODE, 30080, PATIENCE), "if somebody lets it through, the replies pass");
+    with_each_variant(|net, variant| {
+        let cluster_policy = "service np NodePort clusterIP 10.96.0.14 port 80→8080 nodePort 30081\nendpoint np 10.244.1.5 node a";
+        program((net, variant), &format!("{LOCAL_POLICY}\n{cluster_policy}"), Host::default());
+        iptables((net, variant), &["-P", "FORWARD", "DROP"]);
+        assert!(answered(net, NODE, 30081, PATIENCE), "a masqueraded flow is marked, and let through");
+        assert!(
+            !answered(net, NODE, 30080, BRIEFLY),
+            "the first packet of a flow that keeps its source is not"
+        );
+        iptables((net, variant), &["-A", "FORWARD", "-s", CLIENT, "-j", "ACCEPT"]);
+        assert!(answered(net, NODE, 30080, PATIENCE), "if somebody lets it through, the replies pass");
+    });
 }
 
 /// Row: iptables I61
 #[test]
 fn forwarded_packets_that_conntrack_calls_invalid_are_dropped_unless_it_is_liberal() {
     for host in [Host::default(), Host { tcp_is_liberal: true, ..Host::default() }] {
-        let Some(net) = ready() else { return };
-        let (mut at_client, mut at_pod) = connected(&net);
-        // From now on there is connection tracking, to which the middle of a connection is no beginning.
-        program(&net, "", host);
-        net.node().set("net/netfilter/nf_conntrack_tcp_loose", "0").expect("a setting");
-        at_client.write_all(b"hello").expect("it is sent");
-        at_pod.set_read_timeout(Some(if host.tcp_is_liberal { PATIENCE } else { BRIEFLY })).expect("a limit");
-        let mut buffer = [0; 5];
-        assert_eq!(at_pod.read_exact(&mut buffer).is_ok(), host.tcp_is_liberal, "{host:?}");
-        if !host.tcp_is_liberal {
-            let counted = iptables(&net, &["-L", "KUBE-FORWARD", "-v", "-x", "-n"]);
-            let dropped = counted.lines().find(|line| line.contains("INVALID")).expect("the rule");
-            assert_ne!(dropped.split_whitespace().next(), Some("0"), "{counted}");
-        }
+        with_each_variant(|net, variant| {
+            let (mut at_client, mut at_pod) = connected(net);
+            // From now on there is connection tracking, to which the middle of a connection is no beginning.
+            program((net, variant), "", host);
+            net.node().set("net/netfilter/nf_conntrack_tcp_loose", "0").expect("a setting");
+            at_client.write_all(b"hello").expect("it is sent");
+            at_pod
+                .set_read_timeout(Some(if host.tcp_is_liberal { PATIENCE } else { BRIEFLY }))
+                .expect("a limit");
+            let mut buffer = [0; 5];
+            assert_eq!(at_pod.read_exact(&mut buffer).is_ok(), host.tcp_is_liberal, "{host:?}");
+            if !host.tcp_is_liberal {
+                let counted = iptables((net, variant), &["-L", "KUBE-FORWARD", "-v", "-x", "-n"]);
+                let dropped = counted.lines().find(|line| line.contains("INVALID")).expect("the rule");
+                assert_ne!(dropped.split_whitespace().next(), Some("0"), "{counted}");
+            }
+        });
     }
 }
 

@@ -9,38 +9,38 @@ use ferrule_backends::iptables::{CANARY, Pulse, pulse};
 use ferrule_backends::{SyncError, Way};
 use ferrule_kernel::iptables::{IptablesError, Programs, Variant};
 use ferrule_kernel::nft::Family;
-use support::iptables::{has_iptables, run, with_iptables};
+use support::iptables::{has_iptables, name, run, with_each_variant, with_iptables};
 use support::xtables::Lab;
 
 const SERVICE: &str = "service one clusterIP 10.96.0.1 port 80→8080\nendpoint one 10.244.1.1 node a";
 const TABLES: [&str; 3] = ["mangle", "filter", "nat"];
 
-fn iptables(arguments: &[&str]) {
-    run("iptables-nft", arguments);
+fn iptables(variant: Variant, arguments: &[&str]) {
+    run(&name(variant), arguments);
 }
 
-fn feel() -> Pulse {
-    pulse(&mut Programs::of(Family::Ip, Variant::Nft)).expect("a pulse")
+fn feel(variant: Variant) -> Pulse {
+    pulse(&mut Programs::of(Family::Ip, variant)).expect("a pulse")
 }
 
 /// Row: iptables J17
 #[test]
 fn emptied_tables_are_noticed_and_made_good() {
-    with_iptables(|| {
-        let mut lab = Lab::of(SERVICE);
+    with_each_variant(|variant| {
+        let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
-        assert_eq!(feel(), Pulse::Steady);
+        assert_eq!(feel(variant), Pulse::Steady);
         for (at, table) in TABLES.into_iter().enumerate() {
-            iptables(&["-t", table, "-F"]);
-            iptables(&["-t", table, "-X"]);
+            iptables(variant, &["-t", table, "-F"]);
+            iptables(variant, &["-t", table, "-X"]);
             let expected = if at < 2 { Pulse::Failing(vec![]) } else { Pulse::Gone };
-            match (feel(), expected) {
+            match (feel(variant), expected) {
                 (Pulse::Failing(tables), Pulse::Failing(_)) => assert_eq!(tables.len(), at + 1),
                 (found, expected) => assert_eq!(found, expected),
             }
         }
         assert_eq!(lab.look().expect("a look").way, Way::Made);
-        assert_eq!((feel(), lab.saved().tables.len()), (Pulse::Steady, before.tables.len()));
+        assert_eq!((feel(variant), lab.saved().tables.len()), (Pulse::Steady, before.tables.len()));
         let rules = |saved: &ferrule_kernel::iptables::Saved| saved.to_string().lines().count();
         assert_eq!(rules(&lab.saved()), rules(&before));
     });
@@ -49,33 +49,33 @@ fn emptied_tables_are_noticed_and_made_good() {
 /// Row: iptables J18
 #[test]
 fn tables_that_are_emptied_one_after_the_other_are_waited_for() {
-    with_iptables(|| {
-        let _lab = Lab::of(SERVICE);
-        iptables(&["-t", "mangle", "-X", CANARY]);
-        iptables(&["-t", "filter", "-X", CANARY]);
-        assert_eq!(feel(), Pulse::Failing(vec!["mangle", "filter"]));
-        iptables(&["-t", "nat", "-X", CANARY]);
-        assert_eq!(feel(), Pulse::Gone);
+    with_each_variant(|variant| {
+        let _lab = Lab::of(SERVICE, variant);
+        iptables(variant, &["-t", "mangle", "-X", CANARY]);
+        iptables(variant, &["-t", "filter", "-X", CANARY]);
+        assert_eq!(feel(variant), Pulse::Failing(vec!["mangle", "filter"]));
+        iptables(variant, &["-t", "nat", "-X", CANARY]);
+        assert_eq!(feel(variant), Pulse::Gone);
     });
 }
 
 /// kube-proxy looks for its chain alone and does not see this.
 #[test]
 fn rules_that_are_flushed_are_noticed_though_the_chains_are_there() {
-    with_iptables(|| {
-        let mut lab = Lab::of(SERVICE);
+    with_each_variant(|variant| {
+        let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
-        iptables(&["-F"]);
-        assert_eq!(feel(), Pulse::Failing(vec!["filter"]));
+        iptables(variant, &["-F"]);
+        assert_eq!(feel(variant), Pulse::Failing(vec!["filter"]));
         assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
-        assert_eq!((lab.saved(), feel()), (before, Pulse::Steady));
+        assert_eq!((lab.saved(), feel(variant)), (before, Pulse::Steady));
     });
 }
 
 #[test]
 fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other() {
-    with_iptables(|| {
-        let mut lab = Lab::of(SERVICE);
+    with_each_variant(|variant| {
+        let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
         let chains: Vec<String> =
             before.table("nat").expect("nat").chains.iter().map(|chain| chain.name.clone()).collect();
@@ -88,7 +88,7 @@ fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other()
             vec!["-t", "nat", "-F", "KUBE-SERVICES"],
             vec!["-t", "filter", "-D", "KUBE-FORWARD", "1"],
         ] {
-            iptables(&damage);
+            iptables(variant, &damage);
             let report = lab.look().expect("a look");
             assert_eq!((report.way, report.commits), (Way::Rewritten, 1), "{damage:?}");
             assert!(report.written <= 5, "{damage:?}: {report:?}");

@@ -130,15 +130,15 @@ fn the_variant_with_rules_is_the_one_to_use() {
     with_iptables(|| {
         use ferrule_kernel::iptables::Variant;
         use ferrule_kernel::nft::Family;
-        assert_eq!(Programs::choose(Family::Ip).variant(), Variant::Default);
+        assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), Variant::Default);
         let hint = "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
         for (number, variant) in [Variant::Legacy, Variant::Nft].into_iter().enumerate() {
             let rules = "-A INPUT -j ACCEPT\n".repeat(number + 1);
             Programs::of(Family::Ip, variant).restore(&format!("*filter\n{rules}COMMIT\n")).expect("rules");
-            assert_eq!(Programs::choose(Family::Ip).variant(), variant);
+            assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), variant);
         }
         Programs::of(Family::Ip, Variant::Legacy).restore(hint).expect("a hint");
-        assert_eq!(Programs::choose(Family::Ip).variant(), Variant::Legacy);
+        assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), Variant::Legacy);
     });
 }
 

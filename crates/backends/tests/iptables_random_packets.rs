@@ -1,4 +1,4 @@
-//! Random clusters programmed in iptables mode and asked with real packets: the same answers as the oracle's.
+//! Random clusters programmed in iptables mode, in each variant in turn, and asked with real packets: the same answers as the oracle's.
 #![allow(clippy::print_stdout, reason = "the test says how much it asked")]
 
 mod support;
@@ -134,11 +134,11 @@ fn random_worlds_answer_packets_as_the_oracle_says() {
     let mut runner =
         TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[12; 32]));
     let (mut agreed, mut wrong) = (0, Vec::new());
-    for round in 0..WORLDS / TOGETHER {
+    for (round, variant) in (0..WORLDS / TOGETHER).zip(Variant::BOTH.into_iter().cycle()) {
         let net = NetWorld::build(hosts()).map_err(|error| error.with_sources()).expect("a world");
         for number in 0..TOGETHER {
             let world = world(&mut runner);
-            program(&net, &world, Variant::Default);
+            program(&net, &world, variant);
             let answers = net.ask(&questions(&world, &mut runner)).expect("probes");
             agreed += answers.agreed;
             let at = round * TOGETHER + number;

@@ -20,7 +20,7 @@ use crate::host::{self, RealFiles};
 use crate::http::configz;
 use crate::logging::{self, LogHandle};
 use crate::run::{self, Ended, Source, Start, StartError};
-use crate::settings::{Problems, Settings};
+use crate::settings::{Problems, ProxyMode, Settings};
 
 /// Why a run ended badly, after the command line was understood.
 #[derive(Debug, thiserror::Error)]
@@ -54,13 +54,25 @@ pub enum Failure {
     },
     /// Something could not be removed.
     #[error("error while tearing down")]
-    Cleanup(#[from] CleanupError),
+    Cleanup(#[source] Box<CleanupError>),
     /// The configuration changed in a way that needs a new process, which whoever runs this one starts.
     #[error("the content of the configuration file was updated")]
     Restart,
     /// The proxy could not be started.
     #[error("starting the proxy")]
-    Start(#[from] StartError),
+    Start(#[source] Box<StartError>),
+}
+
+impl From<CleanupError> for Failure {
+    fn from(error: CleanupError) -> Self {
+        Self::Cleanup(Box::new(error))
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        Self::Start(Box::new(error))
+    }
 }
 
 impl From<Problems> for Failure {
@@ -145,6 +157,9 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
     }
     if line.is_on(flags::INIT_ONLY) {
         host::tune(&settings, &mut RealFiles);
+        if settings.mode == ProxyMode::Iptables {
+            run::prepare_iptables(&settings)?;
+        }
         return Ok(());
     }
     serve((program, line), &completed, (&settings, content), log)

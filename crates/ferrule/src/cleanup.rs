@@ -8,10 +8,9 @@ use ferrule_backends::{iptables, ipvs};
 use ferrule_kernel::iptables::Programs;
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
-use ferrule_model::PerFamily;
-use tracing::{info, warn};
+use ferrule_model::{IpFamily, PerFamily};
+use tracing::info;
 
-use crate::causes::with_causes;
 use crate::settings::ProxyMode;
 
 /// Something could not be removed.
@@ -54,6 +53,21 @@ pub enum CleanupError {
     Ipvs(#[source] NetlinkError),
 }
 
+impl CleanupError {
+    /// The family it is about, if it is about one.
+    pub fn family(&self) -> Option<IpFamily> {
+        let family = match self {
+            Self::Open { family, .. } | Self::Remove { family, .. } | Self::Owned { family, .. } => *family,
+            Self::Iptables(error) => error.family,
+            Self::Ipvs(_) => return None,
+        };
+        Some(match family {
+            Family::Ip => IpFamily::V4,
+            Family::Ip6 => IpFamily::V6,
+        })
+    }
+}
+
 /// Removes what every mode left. Goes on after a failure, and tells the first.
 pub fn everything() -> Result<(), CleanupError> {
     let nftables = nftables_tables();
@@ -67,33 +81,35 @@ pub fn everything() -> Result<(), CleanupError> {
     Ok(())
 }
 
-/// Removes what the other modes left, as kube-proxy does at a start in this mode. What stays is told, and no more.
-pub fn other_modes(mode: ProxyMode) {
-    let removed = match mode {
-        ProxyMode::Nftables => iptables_and_ipvs(),
-        ProxyMode::Iptables | ProxyMode::Ipvs => nftables_tables(),
+/// Removes what the other modes left, as kube-proxy does at a start in this mode. Goes on after a failure, and tells the first.
+pub fn other_modes(mode: ProxyMode) -> Result<(), CleanupError> {
+    match mode {
+        ProxyMode::Nftables => iptables_and_ipvs(iptables::remove_leftovers),
+        ProxyMode::Iptables => {
+            let tables = nftables_tables();
+            let of_ipvs = iptables_and_ipvs(iptables::remove_ipvs_leftovers);
+            tables.and(of_ipvs)
+        }
+        ProxyMode::Ipvs => nftables_tables(),
         ProxyMode::Userspace => Ok(()),
-    };
-    if let Err(error) = removed {
-        warn!(err = with_causes(&error), "Rules of another mode could not be removed and stay in effect");
     }
 }
 
 /// Removes what an earlier run left in the variant of iptables that is not used any more.
-pub fn other_variants(used: PerFamily<Programs>) {
+pub fn other_variants(used: PerFamily<Programs>) -> Result<(), CleanupError> {
+    let mut result = Ok(());
     for (family, programs) in used.iter() {
         match iptables::remove_from_other_variant(*programs) {
             Ok(0) => {}
             Ok(chains) => info!(%family, chains, "Removed rules from the other variant of iptables"),
-            Err(error) => {
-                warn!(%family, err = with_causes(&error), "Rules in the other variant of iptables stay in effect");
-            }
+            Err(error) => result = result.and(Err(error.into())),
         }
     }
+    result
 }
 
-fn iptables_and_ipvs() -> Result<(), CleanupError> {
-    let chains = iptables::remove_leftovers();
+fn iptables_and_ipvs(chains: fn() -> Result<usize, LeftoverError>) -> Result<(), CleanupError> {
+    let chains = chains();
     let things = ipvs::remove_leftovers();
     let (chains, things) = (chains?, things.map_err(CleanupError::Ipvs)?);
     if chains + things > 0 {

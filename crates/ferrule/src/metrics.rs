@@ -119,15 +119,27 @@ impl Metrics {
     }
 
     /// From now on a scrape reads what iptables rules count: packets dropped as invalid, packets to NodePorts on loopback.
-    pub fn count_packets(&self) -> Result<()> {
+    ///
+    /// These counters, as rules call them; a kernel may have one and not the other.
+    pub fn count_packets(&self, counters: &[&str]) -> Result<()> {
         PacketCounter::ALL
             .into_iter()
+            .filter(|counter| counters.contains(&counter.counter))
             .try_for_each(|counter| self.registry.register(Box::new(counter.declared()?)))
     }
 
     /// Removing what lingered failed.
     pub fn cleanup_failed(&self, family: IpFamily) {
         self.syncs.cleanup_failures.with_label_values(&[label(family)]).inc();
+    }
+
+    /// Rules of another mode could not be removed, from iptables or from nftables.
+    pub fn leftovers_stay(&self, family: IpFamily, from_iptables: bool) {
+        if from_iptables {
+            self.restores.failures.with_label_values(&[label(family)]).inc();
+        } else {
+            self.cleanup_failed(family);
+        }
     }
 
     /// What the first sync wrote.

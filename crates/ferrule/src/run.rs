@@ -6,6 +6,7 @@
 mod drift;
 mod flows;
 mod iptables;
+mod leftovers;
 mod machine;
 mod manifests;
 mod observer;
@@ -36,6 +37,7 @@ use crate::logging::LogHandle;
 use crate::settings::{ProxyMode, Settings, SyncSettings};
 pub use drift::Drift;
 pub use flows::{Cleaned, FlowCleaner, delete_stale};
+pub use iptables::prepare as prepare_iptables;
 pub use observer::Observer;
 pub use pacing::{Pace, Pacing, Pause, Retry};
 pub use proxy::{Proxy, Synced};

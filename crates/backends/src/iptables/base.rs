@@ -5,6 +5,11 @@ use ferrule_plan::{LoopbackNodePorts, NodePortScope, NodeTraffic};
 
 use super::names::{FIREWALL, MARK};
 
+/// Counts packets dropped as invalid.
+pub const INVALID_COUNTER: &str = "ct_state_invalid_dropped_pkts";
+/// Counts packets to NodePorts on loopback addresses.
+pub const LOOPBACK_COUNTER: &str = "localhost_nps_accepted_pkts";
+
 /// A table of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Table {
@@ -113,6 +118,14 @@ pub struct Host {
     pub counts_invalid: bool,
     /// Whether there is a counter for packets to NodePorts on loopback addresses.
     pub counts_loopback: bool,
+}
+
+impl Host {
+    /// The counters there are, as rules call them.
+    pub fn counters(self) -> Vec<&'static str> {
+        let all = [(self.counts_invalid, INVALID_COUNTER), (self.counts_loopback, LOOPBACK_COUNTER)];
+        all.into_iter().filter_map(|(is_there, name)| is_there.then_some(name)).collect()
+    }
 }
 
 /// The rules that depend on the node alone.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use ferrule_kernel::iptables::{IptablesError, Programs, RuleWords, Saved, SavedTable, Variant};
+use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
 
 use super::names::OF_SERVICES;
@@ -43,12 +44,31 @@ const CHAINS: &[(&str, &[&str])] = &[
     ("mangle", &["KUBE-PROXY-CANARY"]),
 ];
 
+/// Those of them that ipvs mode alone has.
+const OF_IPVS: [&str; 5] = [
+    "KUBE-NODE-PORT",
+    "KUBE-LOAD-BALANCER",
+    "KUBE-SOURCE-RANGES-FIREWALL",
+    "KUBE-IPVS-FILTER",
+    "KUBE-IPVS-OUT-FILTER",
+];
+
+/// Whose rules go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Those of iptables and of ipvs mode.
+    Both,
+    /// Those of ipvs mode that iptables mode does not have.
+    Ipvs,
+}
+
 /// Something stayed.
 #[derive(Debug, thiserror::Error)]
-#[error("removing the iptables rules of an earlier run")]
+#[error("removing the iptables rules of an earlier run from {family}")]
 pub struct LeftoverError {
+    /// The family.
+    pub family: Family,
     /// Why, for the first program that failed.
-    #[from]
     source: IptablesError,
 }
 
@@ -56,33 +76,59 @@ pub struct LeftoverError {
 ///
 /// A variant whose programs are missing, or that this kernel does not have, has nothing left. Goes on after a failure.
 pub fn remove_leftovers() -> Result<usize, LeftoverError> {
+    remove_everywhere(Whose::Both)
+}
+
+/// The same for what ipvs mode alone left; iptables mode has made the rest its own.
+pub fn remove_ipvs_leftovers() -> Result<usize, LeftoverError> {
+    remove_everywhere(Whose::Ipvs)
+}
+
+fn remove_everywhere(whose: Whose) -> Result<usize, LeftoverError> {
     let (mut removed, mut failed) = (0, None);
     for family in [Family::Ip, Family::Ip6] {
         for variant in [Variant::Nft, Variant::Legacy, Variant::Default] {
-            match remove(&mut Programs::of(family, variant)) {
+            match remove(&mut Programs::of(family, variant), whose) {
                 Ok(chains) => removed += chains,
-                Err(error) => failed = failed.or(Some(error)),
+                Err(source) => failed = failed.or(Some(LeftoverError { family, source })),
             }
         }
     }
-    failed.map_or(Ok(removed), |error| Err(error.into()))
+    failed.map_or(Ok(removed), Err)
 }
 
 /// Removes what is left in the variant that is not used, after a node changed from one to the other.
 pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError> {
-    let Some(kind) = used.kind() else { return Ok(0) };
-    let other = Variant::BOTH.into_iter().find(|variant| *variant != kind);
-    other.map_or(Ok(0), |variant| Ok(remove(&mut Programs::of(used.family(), variant))?))
+    let (Some(kind), family) = (used.kind(), used.family()) else { return Ok(0) };
+    let Some(other) = Variant::BOTH.into_iter().find(|variant| *variant != kind) else { return Ok(0) };
+    let removed = remove(&mut Programs::of(family, other), Whose::Both);
+    removed.map_err(|source| LeftoverError { family, source })
 }
 
-fn remove(programs: &mut Programs) -> Result<usize, IptablesError> {
-    // One that cannot be read here was not written here.
-    let Ok(saved) = programs.save() else { return Ok(0) };
-    let removal = Removal::of(&saved);
+fn remove(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
+    let Some(saved) = programs.save_if_present()? else { return Ok(0) };
+    let removal = Removal::of(&saved, whose);
     if removal.chains > 0 {
         programs.restore(&removal.text)?;
     }
+    check_unreadable(programs, &saved, whose)?;
     Ok(removal.chains)
+}
+
+/// A table that cannot be read keeps what is ours in it. One that has no chain of ours is another program's affair.
+pub(super) fn check_unreadable(
+    kernel: &mut impl XTables,
+    saved: &Saved,
+    whose: Whose,
+) -> Result<(), IptablesError> {
+    for table in &saved.unreadable {
+        for chain in chains_of(table).iter().filter(|chain| whose.has(table, chain)) {
+            if kernel.rules_of(table, chain)?.is_some() {
+                return Err(IptablesError::Unreadable { family: kernel.family(), table: table.clone() });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What makes the leftovers go.
@@ -95,20 +141,20 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    pub(super) fn of(saved: &Saved) -> Self {
+    pub(super) fn of(saved: &Saved, whose: Whose) -> Self {
         let mut removal = Self::default();
         for table in &saved.tables {
-            removal.take(table);
+            removal.take(table, whose);
         }
         removal
     }
 
-    fn take(&mut self, table: &SavedTable) {
+    fn take(&mut self, table: &SavedTable, whose: Whose) {
         let ours: BTreeSet<&str> = table
             .chains
             .iter()
             .map(|chain| chain.name.as_str())
-            .filter(|chain| is_ours(&table.name, chain))
+            .filter(|chain| whose.has(&table.name, chain))
             .collect();
         if ours.is_empty() {
             return;
@@ -141,10 +187,19 @@ impl Removal {
     }
 }
 
-fn is_ours(table: &str, chain: &str) -> bool {
-    let fixed = CHAINS.iter().find(|(of, _)| *of == table).map_or(&[][..], |(_, chains)| chains);
-    fixed.contains(&chain)
-        || table == "nat" && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning))
+impl Whose {
+    fn has(self, table: &str, chain: &str) -> bool {
+        let is_fixed = chains_of(table).contains(&chain);
+        let of_services = table == "nat" && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning));
+        match self {
+            Self::Both => is_fixed || of_services,
+            Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
+        }
+    }
+}
+
+fn chains_of(table: &str) -> &'static [&'static str] {
+    CHAINS.iter().find(|(of, _)| *of == table).map_or(&[][..], |(_, chains)| chains)
 }
 
 #[cfg(test)]
@@ -152,7 +207,7 @@ mod tests {
     use super::*;
 
     fn removal(text: &str) -> Removal {
-        Removal::of(&Saved::parse(text))
+        Removal::of(&Saved::parse(text), Whose::Both)
     }
 
     #[test]
@@ -178,5 +233,14 @@ mod tests {
     fn a_chain_another_program_jumps_to_is_emptied_and_stays() {
         let text = "*nat\n:CNI - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A CNI -j KUBE-MARK-MASQ\nCOMMIT\n";
         assert_eq!(removal(text).text, "*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n");
+    }
+
+    #[test]
+    fn of_ipvs_mode_goes_what_iptables_mode_does_not_have() {
+        let text = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-FORWARD - [0:0]\n:KUBE-IPVS-FILTER - [0:0]\n-A INPUT -j KUBE-IPVS-FILTER\n\
+            -A INPUT -j KUBE-FORWARD\nCOMMIT\n*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-X\nCOMMIT\n";
+        let expected =
+            "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-D INPUT -j KUBE-IPVS-FILTER\n-X KUBE-IPVS-FILTER\nCOMMIT\n";
+        assert_eq!(Removal::of(&Saved::parse(text), Whose::Ipvs).text, expected);
     }
 }

@@ -9,6 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 /// How the names of a Service port's chains begin; all are in table nat.
 pub(super) const OF_SERVICES: [&str; 5] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-FW-", "KUBE-EXT-"];
+/// Those of them whose rules are about endpoints.
+pub(super) const OF_POOLS: [&str; 3] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-"];
 /// The chain whose absence tells that somebody flushed the tables.
 pub const CANARY: &str = "KUBE-PROXY-CANARY";
 pub(super) const MARK: &str = "KUBE-MARK-MASQ";

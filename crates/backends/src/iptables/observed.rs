@@ -6,18 +6,28 @@ use ferrule_kernel::iptables::{RuleWords, Saved};
 
 use super::base::{JUMPS, Table};
 use super::edit::Edit;
-use super::names::OF_SERVICES;
+use super::names::{OF_POOLS, OF_SERVICES};
 use super::program::Program;
+
+/// How exactly the tables are to be what the program says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accuracy {
+    /// With every comment.
+    Exact,
+    /// Endpoints may have comments or not: with very many of them no new ones are written, and old ones stay.
+    AnyEndpointComments,
+}
 
 /// The tables as they were saved.
 pub(super) struct Observed<'a> {
     saved: &'a Saved,
+    accuracy: Accuracy,
     /// The rules of each chain.
     rules: BTreeMap<(&'a str, &'a str), Vec<&'a str>>,
 }
 
 impl<'a> Observed<'a> {
-    pub(super) fn of(saved: &'a Saved) -> Self {
+    pub(super) fn of(saved: &'a Saved, accuracy: Accuracy) -> Self {
         let mut rules: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for table in &saved.tables {
             for chain in &table.chains {
@@ -27,7 +37,7 @@ impl<'a> Observed<'a> {
                 rules.entry((&table.name, &rule.chain)).or_default().push(&rule.text);
             }
         }
-        Self { saved, rules }
+        Self { saved, accuracy, rules }
     }
 
     /// Whether an earlier run wrote here.
@@ -66,8 +76,14 @@ impl<'a> Observed<'a> {
         else {
             return false;
         };
-        let mut there: Vec<RuleWords> = there.iter().map(|text| RuleWords::of(text)).collect();
-        let mut wanted: Vec<RuleWords> = wanted.iter().map(|text| RuleWords::of(text)).collect();
+        let is_pool = || OF_POOLS.iter().any(|beginning| chain.starts_with(beginning));
+        let ignores_comments = self.accuracy == Accuracy::AnyEndpointComments && is_pool();
+        let read = |text: &str| match RuleWords::of(text) {
+            words if ignores_comments => words.without_comment(),
+            words => words,
+        };
+        let mut there: Vec<RuleWords> = there.iter().map(|text| read(text)).collect();
+        let mut wanted: Vec<RuleWords> = wanted.iter().map(|text| read(text)).collect();
         // In a shared chain only the end has its place.
         if let Some(tail) = program.tail_of(table, chain) {
             let front = wanted.len().saturating_sub(tail);
@@ -82,13 +98,14 @@ impl<'a> Observed<'a> {
     /// Chains of Services that are no more. What another program jumps to can only be emptied.
     fn stale(&self, wanted: &BTreeSet<(Table, &str)>, edit: &mut Edit) {
         let Some(nat) = self.saved.table(Table::Nat.name()) else { return };
-        let is_ours = |chain: &str| chain.starts_with("KUBE-");
+        let of_service = |chain: &str| OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning));
+        // Ours are those that are written or go; other programs too begin names with KUBE-.
+        let is_ours = |chain: &str| of_service(chain) || wanted.contains(&(Table::Nat, chain));
         let others = nat.rules.iter().filter(|rule| !is_ours(&rule.chain) && rule.text.contains("KUBE-"));
         let targets: Vec<RuleWords> = others.map(|rule| RuleWords::of(&rule.text)).collect();
         let used: BTreeSet<&str> = targets.iter().filter_map(RuleWords::target).collect();
         for chain in nat.chains.iter().map(|chain| chain.name.as_str()) {
-            let of_service = OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning));
-            if !of_service || wanted.contains(&(Table::Nat, chain)) {
+            if !of_service(chain) || wanted.contains(&(Table::Nat, chain)) {
                 continue;
             }
             match used.contains(chain) {

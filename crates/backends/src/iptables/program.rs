@@ -19,14 +19,17 @@ pub(super) struct Program {
     ports: BTreeMap<ServicePortName, PortRules>,
     /// How many rules each shared chain has.
     shared: BTreeMap<Dispatch, usize>,
+    /// Ports that the plan has and the tables have not: iptables refused their rules.
+    left_out: BTreeSet<ServicePortName>,
 }
 
 impl Program {
-    pub(super) fn of(plan: &FamilyPlan, host: Host) -> Self {
+    /// For a plan, but for some of its ports.
+    pub(super) fn of(plan: &FamilyPlan, host: Host, left_out: BTreeSet<ServicePortName>) -> Self {
         let base = Base::of(&plan.node, host);
-        let mut program = Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new() };
+        let mut program = Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new(), left_out };
         let compiler = program.compiler(plan);
-        for port in plan.ports() {
+        for port in plan.ports().filter(|port| !program.left_out.contains(port.owner())).collect::<Vec<_>>() {
             program.exchange(port.owner(), Some(compiler.rules_of(port)));
         }
         program
@@ -59,6 +62,8 @@ impl Program {
         let mut edit = Edit::default();
         let owners = if delta.node { self.everyone(plan) } else { self.touched(plan, delta) };
         for owner in owners {
+            // What is new about it may be what makes its rules good.
+            self.left_out.remove(&owner);
             let now = compiler.port(&owner);
             let was = self.exchange(&owner, now);
             edit.exchange(&was.unwrap_or_default(), self.ports.get(&owner));
@@ -73,6 +78,28 @@ impl Program {
             }
         }
         edit
+    }
+
+    /// The ports that are not in the tables, though the plan has them.
+    pub(super) fn left_out(&self) -> &BTreeSet<ServicePortName> {
+        &self.left_out
+    }
+
+    /// Whether some rules count packets.
+    pub(super) fn counts_packets(&self) -> bool {
+        self.host.counts_invalid || self.host.counts_loopback
+    }
+
+    /// The port that a line of an [`Edit`] is there for, if it is there for one.
+    pub(super) fn owner_of(&self, line: &str) -> Option<&ServicePortName> {
+        let rest = ["-A ", "-I "].into_iter().find_map(|command| line.strip_prefix(command))?;
+        let (chain, rule) = rest.split_once(' ').unwrap_or((rest, ""));
+        let is_shared =
+            |(dispatch, text): &(Dispatch, Box<str>)| dispatch.chain().1 == chain && **text == *rule;
+        let mut ports = self.ports.iter();
+        let found =
+            ports.find(|(_, rules)| rules.chains.contains_key(chain) || rules.dispatch.iter().any(is_shared));
+        found.map(|(owner, _)| owner)
     }
 
     fn exchange_base(&mut self, base: Base, edit: &mut Edit) {

@@ -27,6 +27,18 @@ pub fn with_iptables(test: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// The same with each variant, each in a namespace of its own.
+pub fn with_each_variant(test: fn(Variant)) {
+    for variant in Variant::BOTH {
+        with_iptables(move || test(variant));
+    }
+}
+
+/// What the program of a variant is called.
+pub fn name(variant: Variant) -> String {
+    Programs::of(Family::Ip, variant).name("")
+}
+
 /// Every combination of family and variant.
 pub fn every_program() -> Vec<Programs> {
     let families = [Family::Ip, Family::Ip6].into_iter();

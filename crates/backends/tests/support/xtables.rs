@@ -38,8 +38,8 @@ pub fn world(facts: &str) -> World {
 
 impl Lab<Programs> {
     /// A world of these facts, programmed.
-    pub fn of(facts: &str) -> Self {
-        Self::with(world(facts), Programs::of(Family::Ip, Variant::Nft), Host::default())
+    pub fn of(facts: &str, variant: Variant) -> Self {
+        Self::with(world(facts), Programs::of(Family::Ip, variant), Host::default())
     }
 }
 
@@ -73,6 +73,12 @@ impl<K: XTables> Lab<K> {
     pub fn look(&mut self) -> Result<SyncReport, SyncError> {
         let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
         self.reconciler.sync(plan, Reason::Look)
+    }
+
+    /// Somebody touched the rules.
+    pub fn repair(&mut self) -> Result<SyncReport, SyncError> {
+        let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
+        self.reconciler.sync(plan, Reason::Repair)
     }
 
     /// The text of the last restore.

@@ -2,6 +2,7 @@
 //!
 //! Whether rules count, and into what, is decided where they are made; a counter that is gone has no series.
 
+use ferrule_backends::iptables::{INVALID_COUNTER, LOOPBACK_COUNTER};
 use ferrule_kernel::accounting;
 use ferrule_kernel::netlink::NetlinkError;
 use prometheus::IntCounter;
@@ -18,7 +19,7 @@ pub(super) struct PacketCounter {
     name: &'static str,
     help: &'static str,
     /// What rules call it.
-    counter: &'static str,
+    pub counter: &'static str,
 }
 
 /// How a counter is read, if it is there.
@@ -37,12 +38,12 @@ impl PacketCounter {
         Self {
             name: "iptables_ct_state_invalid_dropped_packets_total",
             help: "Packets dropped because conntrack could not tell what they belong to",
-            counter: "ct_state_invalid_dropped_pkts",
+            counter: INVALID_COUNTER,
         },
         Self {
             name: "iptables_localhost_nodeports_accepted_packets_total",
             help: "Packets to NodePorts on loopback addresses",
-            counter: "localhost_nps_accepted_pkts",
+            counter: LOOPBACK_COUNTER,
         },
     ];
 

@@ -7,17 +7,18 @@ use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
 use ferrule_backends::Dataplane;
-use ferrule_backends::iptables::{Host, Pulse, Reconciler, pulse};
-use ferrule_kernel::accounting;
+use ferrule_backends::iptables::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Pulse, Reconciler, pulse};
 use ferrule_kernel::iptables::{IptablesError, Programs};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::sysctl::{self, SysctlError};
+use ferrule_kernel::{accounting, interfaces};
 use ferrule_model::{IpFamily, NodeIps, PerFamily};
 use tracing::{error, info, warn};
 
 use super::Event;
 use super::drift::Drift;
 use super::rhythm::Rhythm;
+use super::start::StartError;
 use crate::causes::with_causes;
 use crate::resolve::node_ports;
 use crate::settings::Settings;
@@ -33,8 +34,8 @@ pub type Served = PerFamily<Programs>;
 pub fn usable() -> PerFamily<Result<Programs, IptablesError>> {
     let mut found = PerFamily::default();
     for (family, table) in [(IpFamily::V4, Family::Ip), (IpFamily::V6, Family::Ip6)] {
-        let mut programs = Programs::choose(table);
-        found.set(family, programs.probe().map(|()| programs));
+        let chosen = Programs::choose(table);
+        found.set(family, chosen.and_then(|mut programs| programs.probe().map(|()| programs)));
     }
     found
 }
@@ -44,7 +45,7 @@ pub fn dataplanes(served: Served, host: Host) -> PerFamily<Box<dyn Dataplane>> {
     let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
     for (family, programs) in served.iter() {
         info!(v = 2, %family, program = programs.name("-restore"), "Using iptables");
-        dataplanes.set(family, Box::new(Reconciler::new(*programs, host)));
+        dataplanes.set(family, Box::new(Reconciler::new(*programs, host).counting(has_counter)));
     }
     dataplanes
 }
@@ -54,9 +55,21 @@ pub fn host() -> Host {
     let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
     Host {
         tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
-        counts_invalid: accounting::ensure("ct_state_invalid_dropped_pkts").is_ok(),
-        counts_loopback: accounting::ensure("localhost_nps_accepted_pkts").is_ok(),
+        counts_invalid: has_counter(INVALID_COUNTER),
+        counts_loopback: has_counter(LOOPBACK_COUNTER),
     }
+}
+
+fn has_counter(name: &str) -> bool {
+    accounting::ensure(name).is_ok()
+}
+
+/// Sets what this mode needs of the host, without anything of the cluster, for a run that may set nothing.
+pub fn prepare(settings: &Settings) -> Result<(), StartError> {
+    // Which of them is the node's does not matter: loopback is what is asked for, and none of these is.
+    let addresses = interfaces::addresses()?.into_iter().map(|found| found.address);
+    let host_ips: Vec<IpAddr> = addresses.filter(|ip| !ip.is_loopback()).collect();
+    Ok(route_loopback(settings, &host_ips)?)
 }
 
 /// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.

@@ -107,6 +107,11 @@ impl Observer {
         }
     }
 
+    /// Some rules were refused, and a sync went on without them.
+    pub fn refused(&self, family: IpFamily) {
+        self.status.metrics.restore_failed(family, SyncKind::Full);
+    }
+
     /// A sync waited this long for the lock that users of iptables share.
     pub fn waited_for_lock(&self, family: IpFamily, wait: Duration) {
         self.status.metrics.waited_for_lock(family, wait);

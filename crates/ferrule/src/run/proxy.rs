@@ -257,6 +257,11 @@ impl Proxy {
         if let Some(wait) = served.dataplane.lock_wait() {
             self.observer.waited_for_lock(family, wait);
         }
+        for refusal in served.dataplane.refusals() {
+            let (what, err) = (refusal.what.to_string(), with_causes(&refusal.error));
+            error!(%family, what, err, "iptables refuses some rules, the others are written");
+            self.observer.refused(family);
+        }
         match &result {
             Ok(report) => {
                 // What a look finds amiss though all went well before is somebody's doing.

@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 use super::drift::{self, ListenError};
 use super::flows::{Cleaned, FlowCleaner};
 use super::iptables::{self, Served};
+use super::leftovers;
 use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
@@ -32,7 +33,6 @@ use super::source::{self, Intake, Running, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
 use crate::causes::with_causes;
-use crate::cleanup;
 use crate::config::live::LiveConfig;
 use crate::events::{self, Occasion, Recorder};
 use crate::health::Eligibility;
@@ -169,15 +169,9 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     if let Some(live) = configuration {
         watch_configuration(live, inlet.clone()).map_err(StartError::Threads)?;
     }
-    let mode = settings.mode;
-    let clean_up = move || {
-        // On a thread of its own: programs that wait for a lock must not keep the loop waiting.
-        let work = move || {
-            cleanup::other_modes(mode);
-            cleanup::other_variants(programs);
-        };
-        let _ = std::thread::Builder::new().name("cleanup".to_owned()).spawn(work);
-    };
+    let leftover_status = Arc::clone(&status);
+    let (mode, period) = (settings.mode, settings.sync.period);
+    let clean_up = move || leftovers::remove(mode, programs, (period, leftover_status));
     // New rules are complete before old ones go, so that no connection meets a node without rules.
     let mut running = Loop::new(proxy, &settings.sync, log).in_rhythm(rhythm).after_first_sync(clean_up);
     Ok(running.run(told, &intake.inbox))
@@ -267,9 +261,7 @@ fn iptables_dataplanes(
         iptables::route_loopback(settings, &node.host_ips)?;
     }
     let host = iptables::host();
-    if host.counts_invalid || host.counts_loopback {
-        metrics.count_packets()?;
-    }
+    metrics.count_packets(&host.counters())?;
     let dataplanes = iptables::dataplanes(served, host);
     iptables::watch(served, Arc::clone(rhythm), events.clone()).map_err(StartError::Threads)?;
     Ok(dataplanes)

@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Clients {
     stop: Arc<AtomicBool>,
     tried: Arc<AtomicUsize>,
+    since: Instant,
     threads: Vec<JoinHandle<Vec<String>>>,
 }
 
@@ -41,7 +42,7 @@ impl Clients {
             let from = SocketAddr::new(ip(ASKING_POD), port);
             threads.push(node.in_asking_pod(move || stay_connected((from, to), &stop)));
         }
-        Self { stop, tried, threads }
+        Self { stop, tried, since: Instant::now(), threads }
     }
 
     /// Lets them go on until they have tried as often as they do in this time.
@@ -52,6 +53,12 @@ impl Clients {
         while self.tried.load(Ordering::Relaxed) < from + due && Instant::now() < give_up {
             std::thread::park_timeout(EVERY);
         }
+    }
+
+    /// How often they try in a second, all together.
+    pub fn rate(&self) -> f64 {
+        let tried = u32::try_from(self.tried.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+        f64::from(tried) / self.since.elapsed().as_secs_f64()
     }
 
     /// Ends them: how often they tried, and what went wrong.

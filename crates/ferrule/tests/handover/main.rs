@@ -3,6 +3,8 @@
 //! The real kube-proxy is taken over in both of its modes, and takes over from us in the same mode. That it changes modes is not
 //! tried: it removes the old rules before it writes its own, and connections fail meanwhile, whoever wrote the old ones.
 
+#![allow(clippy::print_stdout, reason = "a tour says how many connected")]
+
 mod clients;
 mod node;
 mod tour;
@@ -42,5 +44,9 @@ fn each_mode_gives_way_to_the_other() {
         assert_eq!(tour.node.iptables().contains("default/modes:http"), is_there);
         assert_eq!(tour.node.chains().contains("table ip kube-proxy"), !is_there);
     }
-    tour.end();
+    tour.hand_over_to(Ferrule("iptables"));
+    let node = tour.end();
+    assert!(!node.rules_in_iptables().is_empty());
+    node.clean_up();
+    assert_eq!((node.rules_in_iptables(), node.tables_of_proxies()), (Vec::new(), Vec::new()));
 }

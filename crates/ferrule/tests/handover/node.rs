@@ -146,6 +146,28 @@ impl Node {
         self.output("iptables-save", &[])
     }
 
+    /// The rules and chains of proxies in iptables, in both families and both variants.
+    pub fn rules_in_iptables(&self) -> Vec<String> {
+        let programs =
+            ["iptables-nft-save", "ip6tables-nft-save", "iptables-legacy-save", "ip6tables-legacy-save"];
+        let saved: String = programs.iter().map(|program| self.output(program, &[])).collect();
+        saved.lines().filter(|line| is_of_a_proxy(line)).map(str::to_owned).collect()
+    }
+
+    /// The tables of proxies in nftables.
+    pub fn tables_of_proxies(&self) -> Vec<String> {
+        let tables = self.output("nft", &["list", "tables"]);
+        tables.lines().filter(|line| line.contains("kube-proxy")).map(str::to_owned).collect()
+    }
+
+    /// Has everything of proxies removed.
+    pub fn clean_up(&self) {
+        let cleanup = self.start(Path::new(env!("CARGO_BIN_EXE_ferrule")), &["--cleanup"]);
+        let said = cleanup.wait_for("Cleaned up", 0, PATIENCE);
+        assert!(said.is_some(), "{}", cleanup.log().join("\n"));
+        assert!(cleanup.wait().expect("it ends").success());
+    }
+
     /// The chains of the table.
     pub fn chains(&self) -> String {
         self.output("nft", &["list", "chains", "ip"])
@@ -155,6 +177,11 @@ impl Node {
         let output = self.net.node().feed(program, arguments, "").map_err(|error| error.with_sources());
         String::from_utf8(output.expect("a program that succeeds").stdout).expect("text")
     }
+}
+
+/// Whether a line of `iptables-save` is a proxy's; `KUBE-FIREWALL` and its jumps are the kubelet's as well.
+fn is_of_a_proxy(line: &str) -> bool {
+    line.contains("KUBE-") && !line.contains("KUBE-FIREWALL")
 }
 
 /// Serves whoever connects, until the test ends: says back what it hears.

@@ -56,19 +56,27 @@ impl Tour {
         synced
     }
 
-    /// Nobody noticed anything.
-    pub fn end(self) {
-        let log = self.running.as_ref().map(|running| running.log().join("\n")).unwrap_or_default();
-        let (tried, failed) = self.clients.stop();
-        assert!(tried > self.hand_overs * 2_000, "only {tried} connects were tried");
+    /// Nobody noticed anything. The node, where nobody runs any more.
+    pub fn end(self) -> Node {
+        let Self { node, clients, running, hand_overs, _turn } = self;
+        let log = running.as_ref().map(|running| running.log().join("\n")).unwrap_or_default();
+        let rate = clients.rate();
+        let (tried, failed) = clients.stop();
+        // How fast they are depends on what else the machine does; how many there are does not.
+        println!("{tried} connects in {hand_overs} hand-overs, {rate:.0} a second");
+        assert!(tried > hand_overs * 2_000, "only {tried} connects were tried");
         assert_eq!(failed, Vec::<String>::new(), "of {tried}\n{log}");
+        if let Some(running) = running {
+            running.kill().expect("it is killed");
+        }
+        node
     }
 
     fn wait_until_alone(&self, mode: &str) {
         let give_up = Instant::now() + PATIENCE;
         let others = || match mode {
-            "nftables" => self.node.iptables().lines().filter(|line| is_of_a_proxy(line)).count(),
-            _ => self.node.chains().matches("table ip kube-proxy").count(),
+            "nftables" => self.node.rules_in_iptables().len(),
+            _ => self.node.tables_of_proxies().len(),
         };
         while others() > 0 {
             assert!(Instant::now() < give_up, "the other mode's rules stay");
@@ -87,9 +95,4 @@ fn first_sync(proxy: &Program, is: Proxy) -> String {
     let log = proxy.log().join("\n");
     assert!(said.is_some() && !log.to_lowercase().contains("sync failed"), "{log}");
     said.unwrap_or_default()
-}
-
-/// Whether a line of `iptables-save` is a proxy's; `KUBE-FIREWALL` and its jumps are the kubelet's as well.
-fn is_of_a_proxy(line: &str) -> bool {
-    line.contains("KUBE-") && !line.contains("KUBE-FIREWALL")
 }

@@ -160,3 +160,38 @@ fn loopback_among_the_node_port_addresses_is_complained_about_if_it_is_not_serve
     assert!(!is_answered_by(&stand.ask("127.0.0.1", "127.0.0.1", 30080), &PODS));
     assert!(is_answered_by(&stand.ask(CLIENT, NODE, 30080), &PODS));
 }
+
+#[test]
+fn what_ipvs_mode_left_goes_once_the_rules_are_written() {
+    let Some(stand) = ready() else { return };
+    for arguments in [
+        &["-N", "KUBE-IPVS-FILTER"][..],
+        &["-A", "INPUT", "-j", "KUBE-IPVS-FILTER"],
+        &["-t", "nat", "-N", "KUBE-LOAD-BALANCER"],
+        &["-t", "nat", "-N", "KUBE-SERVICES"],
+        &["-t", "nat", "-A", "KUBE-SERVICES", "-j", "KUBE-LOAD-BALANCER"],
+    ] {
+        run(&stand, "iptables", arguments);
+    }
+    run(&stand, "ip", &["link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "other0"]);
+    let program = serve(&stand, &MODE);
+    let is_gone = || {
+        let left = rules(&stand) + &run(&stand, "ip", &["-o", "link"]);
+        (!["KUBE-IPVS", "KUBE-LOAD-BALANCER", "kube-ipvs0"].iter().any(|name| left.contains(name)))
+            .then_some(())
+    };
+    until(is_gone);
+    assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS), "{}", program.log().join("\n"));
+}
+
+/// Row: server 1.4
+#[test]
+fn init_only_lets_loopback_be_routed_where_node_ports_are_served_on_it() {
+    let Some(stand) = ready() else { return };
+    let setting = "net.ipv4.conf.all.route_localnet";
+    for (more, expected) in [("--nodeport-addresses=primary", "0"), ("--nodeport-addresses=0.0.0.0/0", "1")] {
+        let program = stand.start(&[MODE[0], "--init-only", more]);
+        assert!(program.wait().expect("it ends").success());
+        assert_eq!(run(&stand, "sysctl", &["-n", setting]).trim(), expected, "{more}");
+    }
+}

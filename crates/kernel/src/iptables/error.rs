@@ -3,6 +3,7 @@
 use std::io;
 
 use super::LOCK_PATIENCE_SECONDS;
+use crate::nft::Family;
 
 /// A program that did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,29 @@ pub enum IptablesError {
         /// What it said.
         message: String,
     },
+    /// A table holds rules that iptables cannot show, so what else is in it is not known.
+    #[error(
+        "reading iptables rules: table {family} {table} holds rules that another program wrote with nft, so iptables does not \
+         show it; find them with \"nft list table {family} {table}\" and move them to a table of their own"
+    )]
+    Unreadable {
+        /// The family.
+        family: Family,
+        /// The table.
+        table: String,
+    },
+    /// It is too old.
+    #[error("{operation}: {program} is version {version}; install the package iptables, version {}.{}.{} or newer", oldest.0, oldest.1, oldest.2)]
+    TooOld {
+        /// The program.
+        program: String,
+        /// What we were doing.
+        operation: &'static str,
+        /// Its version.
+        version: String,
+        /// The version that will do.
+        oldest: (u32, u32, u32),
+    },
     /// The program failed.
     #[error("{operation}: {program} failed ({status}): {message}{}", at.as_ref().map(|at| format!("; at {at:?}")).unwrap_or_default())]
     Failed {
@@ -74,6 +98,25 @@ impl IptablesError {
     /// Whether there is no such program on this machine.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
+    }
+
+    /// Whether this kernel has no such tables at all, so that nothing can be in them.
+    pub fn has_no_tables(&self) -> bool {
+        const ABSENT: [&str; 4] = [
+            "Table does not exist",
+            "Protocol not supported",
+            "Operation not supported",
+            "Address family not supported",
+        ];
+        matches!(self, Self::Failed { message, .. } if ABSENT.iter().any(|text| message.contains(text)))
+    }
+
+    /// The line of the input that was refused, if one was named.
+    pub fn refused_line(&self) -> Option<&str> {
+        match self {
+            Self::Failed { at, .. } => at.as_deref(),
+            _ => None,
+        }
     }
 
     /// What a program's end means.
@@ -101,9 +144,10 @@ fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The number in `line 20 failed` or `line 19: RULE_INSERT failed`.
+/// The number in `line 20 failed`, `line 19: RULE_INSERT failed` or `Error occurred at line: 3`.
 fn failed_line(message: &str) -> Option<usize> {
-    message.split("line ").skip(1).find_map(|rest| {
+    message.split("line").skip(1).find_map(|rest| {
+        let rest = rest.strip_prefix(": ").or_else(|| rest.strip_prefix(' '))?;
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse().ok()
     })
@@ -123,7 +167,19 @@ mod tests {
         let text = of("iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed").to_string();
         assert!(text.ends_with("line 2: RULE_APPEND failed; at \"-A x\""), "{text}");
         assert!(of("iptables-restore: line 2 failed").to_string().ends_with("; at \"-A x\""));
+        assert!(of("unknown option \"-x\" Error occurred at line: 2").to_string().ends_with("; at \"-A x\""));
         assert!(of("iptables-restore: line 99 failed").to_string().ends_with("line 99 failed"));
+    }
+
+    #[test]
+    fn a_kernel_without_such_tables_has_nothing_in_them() {
+        assert!(
+            of("can't initialize ip6tables table `nat': Table does not exist (do you need to insmod?)")
+                .has_no_tables()
+        );
+        assert!(of("iptables-nft-save: Failed to initialize nft: Protocol not supported").has_no_tables());
+        assert!(!of("Resource temporarily unavailable").has_no_tables());
+        assert!(!of("Permission denied (you must be root)").has_no_tables());
     }
 
     #[test]

@@ -60,7 +60,8 @@ impl Claim {
         Self {
             is_hinted: HINTS.iter().any(|hint| has("mangle", hint)),
             serves: has("nat", "KUBE-SERVICES"),
-            rules: saved.rules(),
+            // What cannot be read is at least one rule.
+            rules: saved.rules() + saved.unreadable.len(),
         }
     }
 }
@@ -82,17 +83,17 @@ impl Programs {
     }
 
     /// The variant this node uses: the one with a hint of the kubelet's, or else with rules of a service proxy, or else with
-    /// more rules, or else what `iptables` is.
-    pub fn choose(family: Family) -> Self {
+    /// more rules, or else what `iptables` is. A variant that is there but cannot be read makes the choice impossible.
+    pub fn choose(family: Family) -> Result<Self, IptablesError> {
         let mut best = None;
         for variant in Variant::BOTH {
             let mut programs = Self::of(family, variant);
-            let claim = programs.save().map(|saved| Claim::of(&saved)).unwrap_or_default();
+            let claim = programs.save_if_present()?.map_or_else(Claim::default, |saved| Claim::of(&saved));
             if claim > best.as_ref().map_or(Claim::default(), |(claim, _)| *claim) {
                 best = Some((claim, programs));
             }
         }
-        best.map_or_else(|| Self::of(family, Variant::Default).known(), |(_, programs)| programs)
+        Ok(best.map_or_else(|| Self::of(family, Variant::Default).known(), |(_, programs)| programs))
     }
 
     /// Knows whether it takes the lock, also if the variant is whatever `iptables` is.
@@ -137,11 +138,33 @@ impl Programs {
         Ok(Saved::parse(&output))
     }
 
+    /// All rules of all tables, or nothing where the program is missing or the kernel has no such tables.
+    pub fn save_if_present(&mut self) -> Result<Option<Saved>, IptablesError> {
+        match self.save() {
+            Err(error) if error.is_missing() || error.has_no_tables() => Ok(None),
+            saved => saved.map(Some),
+        }
+    }
+
     /// Whether rules can be read and changed in this family.
     pub fn probe(&mut self) -> Result<(), IptablesError> {
+        self.check_version()?;
         let seconds = LOCK_PATIENCE_SECONDS.to_string();
         let arguments = ["-w", &seconds, "-S", "POSTROUTING", "-t", "nat"];
         run(&self.name(""), "trying out iptables", (&arguments, "")).map(drop)
+    }
+
+    /// Older ones know neither `--random-fully` nor how to wait for the lock while they restore.
+    fn check_version(&self) -> Result<(), IptablesError> {
+        const OLDEST: (u32, u32, u32) = (1, 6, 2);
+        let (program, operation) = (self.name(""), "asking for the version");
+        let told = run(&program, operation, (&["-V"], ""))?;
+        match version(&told) {
+            Some((version, found)) if found < OLDEST => {
+                Err(IptablesError::TooOld { program, operation, version: version.to_owned(), oldest: OLDEST })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// How many rules a chain has, if it is there.
@@ -181,6 +204,14 @@ impl Programs {
     pub fn lock_wait(&mut self) -> Option<Duration> {
         self.waited.take()
     }
+}
+
+/// The version in `iptables v1.8.9 (nf_tables)`, as it stands and in numbers.
+fn version(told: &str) -> Option<(&str, (u32, u32, u32))> {
+    let text = told.split_whitespace().find_map(|word| word.strip_prefix('v'))?;
+    let mut numbers = text.split('.').map(|number| number.parse().ok());
+    let mut next = || numbers.next().unwrap_or(Some(0));
+    Some((text, (next()?, next()?, next()?)))
 }
 
 /// Runs a program to its end, with this input; what it printed.
@@ -264,5 +295,14 @@ mod tests {
     fn a_program_that_ends_in_time_is_heard_out() {
         let output = fed("cat", Duration::from_mins(1)).expect("it ends");
         assert_eq!((output.status.success(), &output.stdout[..]), (true, &b"input\n"[..]));
+    }
+
+    #[test]
+    fn versions_are_read_and_compared_by_number() {
+        let of = |told| version(told).map(|(_, numbers)| numbers);
+        assert_eq!(of("iptables v1.8.9 (nf_tables)"), Some((1, 8, 9)));
+        assert_eq!(of("ip6tables v1.4.21\n"), Some((1, 4, 21)));
+        assert_eq!((of("iptables v1.8"), of("iptables"), of("")), (Some((1, 8, 0)), None, None));
+        assert!(of("iptables v1.8.10 (legacy)") > of("iptables v1.8.9 (legacy)"));
     }
 }

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct Saved {
     /// In the order they were told.
     pub tables: Vec<SavedTable>,
+    /// Tables that are there and could not be told: they hold rules that iptables has no words for.
+    pub unreadable: Vec<String>,
 }
 
 /// One table.
@@ -40,10 +42,15 @@ pub struct SavedRule {
 
 impl Saved {
     /// Reads what was saved; lines that mean nothing here are left out.
+    ///
+    /// A table with a rule that another program wrote into nf_tables is not saved, though the program ends as if all were
+    /// well: a comment is all that tells such a table from an empty one.
     pub fn parse(text: &str) -> Self {
         let mut saved = Self::default();
         for line in text.lines().map(str::trim) {
-            if let Some(name) = line.strip_prefix('*') {
+            if let Some(name) = unreadable(line) {
+                saved.unreadable.push(name.to_owned());
+            } else if let Some(name) = line.strip_prefix('*') {
                 saved.tables.push(SavedTable { name: name.trim().to_owned(), ..SavedTable::default() });
             } else if let Some(table) = saved.tables.last_mut() {
                 table.take(line);
@@ -85,6 +92,12 @@ impl SavedTable {
     }
 }
 
+/// The table in ``# Table `filter' is incompatible, use 'nft' tool.``
+fn unreadable(line: &str) -> Option<&str> {
+    let (name, rest) = line.strip_prefix("# Table `")?.split_once('\'')?;
+    rest.starts_with(" is incompatible").then_some(name)
+}
+
 /// A rule may begin with its packet and byte counters: `[12:3456] -A …`.
 fn without_counters(line: &str) -> &str {
     match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
@@ -96,6 +109,9 @@ fn without_counters(line: &str) -> &str {
 impl fmt::Display for Saved {
     /// As `iptables-save` writes it, and `iptables-restore` reads it, without counters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for table in &self.unreadable {
+            writeln!(f, "# Table `{table}' is incompatible, use 'nft' tool.")?;
+        }
         for table in &self.tables {
             writeln!(f, "*{}", table.name)?;
             for chain in &table.chains {
@@ -135,6 +151,14 @@ mod tests {
     fn comments_and_counters_are_passed_over() {
         let text = TEXT.replace("-A PRE", "[7:420] -A PRE").replace("*nat", "# Generated\n*nat");
         assert_eq!(Saved::parse(&text), Saved::parse(TEXT));
+    }
+
+    #[test]
+    fn a_table_that_iptables_cannot_tell_is_not_an_empty_one() {
+        let text = format!("# Table `filter' is incompatible, use 'nft' tool.\n{TEXT}");
+        let saved = Saved::parse(&text);
+        assert_eq!((&saved.unreadable[..], saved.tables.len()), (&["filter".to_owned()][..], 1));
+        assert_eq!(saved.to_string(), text);
     }
 
     proptest! {

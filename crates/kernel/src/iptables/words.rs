@@ -42,6 +42,16 @@ impl RuleWords {
         Self { clauses }
     }
 
+    /// The same rule without what is said about it.
+    #[must_use]
+    pub fn without_comment(mut self) -> Self {
+        let is_comment = |clause: &Clause| {
+            clause.option == "--comment" || clause.option == "-m" && clause.is(&["comment"])
+        };
+        self.clauses.retain(|clause| !is_comment(clause));
+        self
+    }
+
     /// Where packets that match go, if they go anywhere.
     pub fn target(&self) -> Option<&str> {
         let target = self.clauses.iter().find(|clause| clause.option == "-j" || clause.option == "-g");

@@ -31,12 +31,22 @@ pub struct Faulty<K> {
     kernel: K,
     faults: Faults,
     state: u64,
+    /// Lines of iptables rules that hold this are spoilt on their way.
+    spoilt: Option<String>,
 }
+
+/// What no version of iptables knows.
+const SPOILER: &str = " --spoilt-on-purpose";
 
 impl<K> Faulty<K> {
     /// Fails so often, in an order that the seed decides.
     pub fn new(kernel: K, faults: Faults, seed: u64) -> Self {
-        Self { kernel, faults, state: seed }
+        Self { kernel, faults, state: seed, spoilt: None }
+    }
+
+    /// From now on iptables rules that hold this text are refused by the program itself, or none.
+    pub fn spoil(&mut self, text: Option<&str>) {
+        self.spoilt = text.map(str::to_owned);
     }
 
     /// The kernel behind.
@@ -101,6 +111,24 @@ impl<K: NftTables> NftTables for Faulty<K> {
     }
 }
 
+impl<K: XTables> Faulty<K> {
+    fn restore_spoilt(&mut self, text: &str) -> Result<(), IptablesError> {
+        let Some(spoilt) = &self.spoilt else { return self.kernel.restore(text) };
+        let mut changed = String::with_capacity(text.len());
+        for line in text.lines() {
+            let spoiler = if line.starts_with('-') && line.contains(spoilt) { SPOILER } else { "" };
+            changed.extend([line, spoiler, "\n"]);
+        }
+        // The caller knows the line as it wrote it.
+        self.kernel.restore(&changed).map_err(|mut error| {
+            if let IptablesError::Failed { at: Some(at), .. } = &mut error {
+                *at = at.replace(SPOILER, "");
+            }
+            error
+        })
+    }
+}
+
 impl<K: XTables> XTables for Faulty<K> {
     fn family(&self) -> Family {
         self.kernel.family()
@@ -114,10 +142,10 @@ impl<K: XTables> XTables for Faulty<K> {
         match self.fate() {
             Some(OnPurpose::Before) => Err(IptablesError::OnPurpose),
             Some(OnPurpose::After) => {
-                self.kernel.restore(text)?;
+                self.restore_spoilt(text)?;
                 Err(IptablesError::OnPurpose)
             }
-            None => self.kernel.restore(text),
+            None => self.restore_spoilt(text),
         }
     }
 
