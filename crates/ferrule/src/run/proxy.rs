@@ -254,14 +254,7 @@ impl Proxy {
         let began = Instant::now();
         let result = served.sync(plan, reason, delta);
         let took = began.elapsed();
-        if let Some(wait) = served.dataplane.lock_wait() {
-            self.observer.waited_for_lock(family, wait);
-        }
-        for refusal in served.dataplane.refusals() {
-            let (what, err) = (refusal.what.to_string(), with_causes(&refusal.error));
-            error!(%family, what, err, "iptables refuses some rules, the others are written");
-            self.observer.refused(family);
-        }
+        tell_of_programs(family, served.dataplane.as_mut(), &self.observer);
         match &result {
             Ok(report) => {
                 // What a look finds amiss though all went well before is somebody's doing.
@@ -374,6 +367,18 @@ fn kind_of(change: &Change) -> ObjectKind {
         Change::Slice(..) => ObjectKind::EndpointSlice,
         Change::Node(_) => ObjectKind::Node,
         Change::ServiceCidr(..) => ObjectKind::ServiceCidr,
+    }
+}
+
+/// What the programs that write the rules had to wait for, and what they did not take.
+fn tell_of_programs(family: IpFamily, dataplane: &mut dyn Dataplane, observer: &Observer) {
+    if let Some(wait) = dataplane.lock_wait() {
+        observer.waited_for_lock(family, wait);
+    }
+    for refusal in dataplane.refusals() {
+        let (what, err) = (refusal.what.to_string(), with_causes(&refusal.error));
+        error!(%family, what, err, "iptables refuses some rules, the others are written");
+        observer.refused(family);
     }
 }
 
