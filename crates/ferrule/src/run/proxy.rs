@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use ferrule_backends::iptables::Refusal;
 use ferrule_backends::{Dataplane, Reason, SyncError, SyncReport, Way};
 use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Timestamp, Touched};
 use ferrule_plan::{FamilyPlan, NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
@@ -250,11 +251,7 @@ impl Proxy {
         if let Some(wait) = served.dataplane.lock_wait() {
             self.observer.waited_for_lock(family, wait);
         }
-        for refusal in served.dataplane.refusals() {
-            let (what, err) = (refusal.what.to_string(), with_causes(&refusal.error));
-            error!(%family, what, err, "iptables refuses some rules, the others are written");
-            self.observer.refused(family);
-        }
+        tell_refusals(family, served.dataplane.refusals(), &self.observer);
         match &result {
             Ok(report) => {
                 // What a look finds amiss though all went well before is somebody's doing.
@@ -352,6 +349,14 @@ fn object_of(change: &Change) -> (ObjectKind, String) {
         Change::Slice(name, ..) => (ObjectKind::EndpointSlice, name.to_string()),
         Change::Node(_) => (ObjectKind::Node, String::new()),
         Change::ServiceCidr(name, _) => (ObjectKind::ServiceCidr, name.clone()),
+    }
+}
+
+/// What iptables refused: an operator must act, though everything else is served.
+fn tell_refusals(family: IpFamily, refusals: Vec<Refusal>, observer: &Observer) {
+    for Refusal { what, error } in refusals {
+        error!(%family, %what, err = with_causes(&error), "iptables refuses some rules, the others are written");
+        observer.refused(family);
     }
 }
 
