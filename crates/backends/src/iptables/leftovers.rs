@@ -69,7 +69,8 @@ pub struct LeftoverError {
     /// The family.
     pub family: Family,
     /// Why, for the first program that failed.
-    source: IptablesError,
+    #[source]
+    source: Box<IptablesError>,
 }
 
 /// Removes what is left of iptables and ipvs mode in both families and both variants; says how many chains that were.
@@ -90,7 +91,7 @@ fn remove_everywhere(whose: Whose) -> Result<usize, LeftoverError> {
         for variant in [Variant::Nft, Variant::Legacy, Variant::Default] {
             match remove(&mut Programs::of(family, variant), whose) {
                 Ok(chains) => removed += chains,
-                Err(source) => failed = failed.or(Some(LeftoverError { family, source })),
+                Err(source) => failed = failed.or(Some(LeftoverError { family, source: source.into() })),
             }
         }
     }
@@ -102,7 +103,7 @@ pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError>
     let (Some(kind), family) = (used.kind(), used.family()) else { return Ok(0) };
     let Some(other) = Variant::BOTH.into_iter().find(|variant| *variant != kind) else { return Ok(0) };
     let removed = remove(&mut Programs::of(family, other), Whose::Both);
-    removed.map_err(|source| LeftoverError { family, source })
+    removed.map_err(|source| LeftoverError { family, source: source.into() })
 }
 
 fn remove(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
