@@ -5,7 +5,6 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::iptables::Refusal;
 use ferrule_backends::{Dataplane, Reason, SyncError, SyncReport, Way};
 use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Timestamp, Touched};
 use ferrule_plan::{FamilyPlan, NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
@@ -379,14 +378,6 @@ fn tell_of_programs(family: IpFamily, dataplane: &mut dyn Dataplane, observer: &
     for refusal in dataplane.refusals() {
         let (what, err) = (refusal.what.to_string(), with_causes(&refusal.error));
         error!(%family, what, err, "iptables refuses some rules, the others are written");
-        observer.refused(family);
-    }
-}
-
-/// What iptables refused: an operator must act, though everything else is served.
-fn tell_refusals(family: IpFamily, refusals: Vec<Refusal>, observer: &Observer) {
-    for Refusal { what, error } in refusals {
-        error!(%family, %what, err = with_causes(&error), "iptables refuses some rules, the others are written");
         observer.refused(family);
     }
 }
