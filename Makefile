@@ -57,9 +57,12 @@ bless: setup ## Rewrite the derived sections of all stories; read the diff befor
 	@$(STORY) bless
 
 .PHONY: bench
-bench: setup ## Measure planning, nftables and the program at several cluster sizes: time, allocations, memory
-	@echo 'Building the benchmarks (optimised, a minute or two the first time) …'
+bench: setup ## Measure planning, nftables, the program and iptables mode at several cluster sizes: time, allocations, memory
+	@scripts/cluster-build
+	@echo 'Building the benchmarks (optimised, some minutes the first time) …'
 	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench planning --bench nftables --bench standalone
+	@echo 'iptables mode beside the real kube-proxy 1.37.1 (this takes its time: kube-proxy has three minutes for each row) …'
+	@cargo bench --quiet --locked -p ferrule --bench iptables
 
 .PHONY: bench-cluster
 bench-cluster: setup ## Measure the program on a real API server: starts, memory, a storm of changes [SERVICES=10000] [STORM_SECONDS=60]

@@ -42,7 +42,7 @@ fn main() {
 fn compared(services: usize, variant: Variant, [ours, theirs]: [Option<Found>; 2]) -> Vec<String> {
     let row = |what: &str, of: &dyn Fn(&Found) -> Option<Duration>| {
         let shown = |found: &Option<Found>| match found {
-            None => "not within five minutes".into(),
+            None => "not within three minutes".into(),
             Some(found) => of(found).map_or_else(String::new, shown),
         };
         let is_any = [&ours, &theirs].iter().any(|found| found.as_ref().and_then(of).is_some());

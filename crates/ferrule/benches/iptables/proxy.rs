@@ -16,7 +16,7 @@ use crate::cluster::{BenchCluster, NODE, SLICES, endpoints};
 use crate::lock::LockWatch;
 use crate::process::page;
 
-const PATIENCE: Duration = Duration::from_mins(5);
+const PATIENCE: Duration = Duration::from_mins(3);
 const STEP: Duration = Duration::from_millis(5);
 /// How many changes are timed, and the pause before each: kube-proxy's shortest between two syncs, and some more.
 const CHANGES: usize = 5;
