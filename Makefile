@@ -57,12 +57,12 @@ bless: setup ## Rewrite the derived sections of all stories; read the diff befor
 	@$(STORY) bless
 
 .PHONY: bench
-bench: setup ## Measure planning, nftables, the program and iptables mode at several cluster sizes: time, allocations, memory
+bench: setup ## Measure planning, both modes and the program, alone and on a real API server: time, allocations, memory
 	@scripts/cluster-build
 	@echo 'Building the benchmarks (optimised, some minutes the first time) …'
 	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench planning --bench nftables --bench standalone
-	@echo 'iptables mode beside the real kube-proxy 1.37.1 (this takes its time: kube-proxy has three minutes for each row) …'
-	@cargo bench --quiet --locked -p ferrule --bench iptables
+	@echo 'On a real API server: starts and a storm of changes; then iptables mode beside the real kube-proxy 1.37.1, which takes its time …'
+	@cargo bench --quiet --locked -p ferrule --bench cluster --bench iptables
 
 .PHONY: bench-cluster
 bench-cluster: setup ## Measure the program on a real API server: starts, memory, a storm of changes [SERVICES=10000] [STORM_SECONDS=60]
