@@ -42,7 +42,7 @@ impl Report {
         Self {
             lasted,
             tried: attempts.tried,
-            failed: failed.into_iter().map(|(_, failed)| failed).collect(),
+            failed: failed.into_iter().map(|(at, failed)| told(at, &failed, run, &disrupted)).collect(),
             failed_by_flush: failed_by_flush.len(),
             changes,
             syncs,
@@ -91,6 +91,12 @@ impl Report {
         let most = looks.iter().copied().fold(0.0, f64::max);
         (looks.first().copied().unwrap_or(0.0), looks.last().copied().unwrap_or(0.0), most)
     }
+}
+
+/// A failure with its time, and how long it was after the last flush.
+fn told(at: Instant, failed: &str, run: &Run, disrupted: &Disrupted) -> String {
+    let since = disrupted.flushes.iter().rev().find(|flush| **flush < at).map(|flush| at - *flush);
+    format!("{failed}, at {:?}, {since:?} after a flush", at - run.began)
 }
 
 fn is_around_a_flush(at: Instant, flushes: &[Instant]) -> bool {
