@@ -19,8 +19,8 @@ use crate::marker::Marker;
 const PATIENCE: Duration = Duration::from_mins(1);
 const BRIEFLY: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(3);
-/// kube-proxy does not try a failed first sync again: another change makes it.
-const NUDGES: usize = 3;
+/// kube-proxy does not try a failed first sync again, and may start without its Node's zone: another start makes it good.
+const NUDGES: usize = 4;
 /// Enough to see both endpoints of a marker, if both are used.
 const MARKER_TRIES: usize = 16;
 /// Flows are forgotten quickly, so that a port used again is a new flow.
@@ -67,8 +67,8 @@ impl Side {
     }
 
     /// Waits until it answers as one that has seen everything.
-    fn wait_for(&self, marker: &Marker) -> Result<(), String> {
-        let give_up = Instant::now() + PATIENCE;
+    fn wait_for(&self, marker: &Marker, patience: Duration) -> Result<(), String> {
+        let give_up = Instant::now() + patience;
         let packets = marker.packets(self.net.spec());
         while Instant::now() < give_up {
             let seen = self.net.probe_all(&probes(&packets, 1, BRIEFLY)).expect("probes");
@@ -121,11 +121,13 @@ impl Pair {
             marker.add_to(&mut with_marker);
             self.server.bring_about(&mut self.there, with_marker).map_err(told)?;
             self.run(world);
-            self.ours.wait_for(&marker)?;
-            seen = self.theirs.wait_for(&marker);
+            self.ours.wait_for(&marker, PATIENCE)?;
+            seen = self.theirs.wait_for(&marker, PATIENCE / 3);
             if seen.is_ok() {
                 break;
             }
+            let file = self.file();
+            self.theirs.start(&file);
         }
         seen
     }
@@ -149,6 +151,11 @@ impl Pair {
         self.node = node.clone();
     }
 
+    /// The configuration file of both.
+    fn file(&self) -> PathBuf {
+        self.server.folder().join("proxies.json")
+    }
+
     /// Starts both proxies, unless they run this way already.
     fn run(&mut self, world: &World) {
         let kubeconfig = self.server.kubeconfig(User::KubeProxy).expect("a kubeconfig");
@@ -156,7 +163,7 @@ impl Pair {
         if wanted == self.running {
             return;
         }
-        let file = self.server.folder().join("proxies.json");
+        let file = self.file();
         std::fs::write(&file, wanted.to_string()).expect("a configuration file");
         self.theirs.start(&file);
         self.ours.start(&file);

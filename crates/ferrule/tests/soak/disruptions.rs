@@ -21,7 +21,8 @@ pub struct Disruptions {
 /// What was done.
 #[derive(Default)]
 pub struct Disrupted {
-    pub flushes: Vec<Instant>,
+    /// From when to when rules were missing.
+    pub flushes: Vec<(Instant, Instant)>,
     pub server_restarts: usize,
     pub proxy_restarts: usize,
     /// Resident MiB, each with the number of the process; the process is the same in the second half.
@@ -75,8 +76,10 @@ impl Disruptions {
     }
 
     fn flush(&mut self, site: &Site, what: &[&str]) {
+        let began = Instant::now();
         site.net.node().feed("nft", what, "").expect("nft");
-        self.done.flushes.push(Instant::now());
+        site.until_served();
+        self.done.flushes.push((began, Instant::now()));
     }
 
     fn look(&mut self) {

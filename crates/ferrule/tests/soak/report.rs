@@ -30,7 +30,7 @@ impl Report {
     pub fn new(site: &Site, run: &Run, attempts: Attempts, changes: usize, mut disrupted: Disrupted) -> Self {
         let lasted = run.began.elapsed();
         site.server.start_api_server().map_err(|error| error.with_sources()).expect("the API server");
-        site.until_served();
+        site.until_all_is_seen();
         let (failed_by_flush, failed): (Vec<_>, Vec<_>) =
             attempts.failed.into_iter().partition(|(at, _)| is_around_a_flush(*at, &disrupted.flushes));
         let syncs = site.metric("kubeproxy_sync_proxy_rules_duration_seconds_count");
@@ -95,10 +95,10 @@ impl Report {
 
 /// A failure with its time, and how long it was after the last flush.
 fn told(at: Instant, failed: &str, run: &Run, disrupted: &Disrupted) -> String {
-    let since = disrupted.flushes.iter().rev().find(|flush| **flush < at).map(|flush| at - *flush);
+    let since = disrupted.flushes.iter().rev().find(|flush| flush.1 < at).map(|flush| at - flush.1);
     format!("{failed}, at {:?}, {since:?} after a flush", at - run.began)
 }
 
-fn is_around_a_flush(at: Instant, flushes: &[Instant]) -> bool {
-    flushes.iter().any(|flush| at + AROUND_A_FLUSH > *flush && at < *flush + AROUND_A_FLUSH)
+fn is_around_a_flush(at: Instant, flushes: &[(Instant, Instant)]) -> bool {
+    flushes.iter().any(|(began, ended)| at + AROUND_A_FLUSH > *began && at < *ended)
 }

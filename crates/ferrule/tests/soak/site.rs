@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ferrule_model::Protocol::Tcp;
 use ferrule_plan::Packet;
 use ferrule_testkit::Program;
-use ferrule_testkit::api_server::{ApiServer, Options, User};
+use ferrule_testkit::api_server::{ApiServer, Options, User, objects_path};
 use ferrule_testkit::netns::{NetSpec, NetWorld, Seen};
 use serde_json::json;
 
@@ -21,6 +21,8 @@ pub const NODE_PORT: u16 = 30_080;
 /// The Services that clients connect to, by what they are reached at; all of them have endpoints all the time.
 pub const WEB: &str = "10.96.70.1";
 pub const API: &str = "10.96.70.2";
+/// One that comes at the very end.
+const LAST: &str = "10.96.70.3";
 /// Endpoints on this node and on others. All of them answer, whether a slice names them or not.
 pub const LOCAL: [&str; 4] = ["10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4"];
 pub const REMOTE: [&str; 4] = ["10.244.2.1", "10.244.2.2", "10.244.2.3", "10.244.2.4"];
@@ -75,13 +77,32 @@ impl Site {
 
     /// Waits until everything that clients will use answers.
     pub fn until_served(&self) {
-        let give_up = Instant::now() + PATIENCE;
         for (from, to) in targets() {
-            let packet =
-                Packet { from: ip(from), interface: None, to: to.ip(), port: Some((Tcp, to.port())) };
-            while !matches!(self.net.probe(&packet, BRIEFLY), Ok(Seen::Answered { .. })) {
-                assert!(Instant::now() < give_up, "{to} was never served");
-            }
+            self.until_answered(from, to);
+        }
+    }
+
+    /// Waits until the proxy has seen all that was written: a Service that is written now comes after everything else.
+    pub fn until_all_is_seen(&self) {
+        let service = json!({
+            "metadata": { "name": "last" },
+            "spec": { "clusterIP": LAST, "ports": [{ "name": "http", "port": 80 }] },
+        });
+        self.server.create(&objects_path("default", "services"), &service).expect("the last Service");
+        let slice = json!({
+            "metadata": { "name": "last-a", "labels": { "kubernetes.io/service-name": "last" } },
+            "addressType": "IPv4", "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
+            "endpoints": [{ "addresses": [LOCAL[0]], "nodeName": NODE_NAME, "conditions": { "ready": true } }],
+        });
+        self.server.create(&objects_path("default", "endpointslices"), &slice).expect("its endpoint");
+        self.until_answered(POD, SocketAddr::new(ip(LAST), 80));
+    }
+
+    fn until_answered(&self, from: &str, to: SocketAddr) {
+        let give_up = Instant::now() + PATIENCE;
+        let packet = Packet { from: ip(from), interface: None, to: to.ip(), port: Some((Tcp, to.port())) };
+        while !matches!(self.net.probe(&packet, BRIEFLY), Ok(Seen::Answered { .. })) {
+            assert!(Instant::now() < give_up, "{to} was never served");
         }
     }
 
