@@ -15,9 +15,9 @@ use crate::nft::Family;
 /// How long a program waits for the lock that all users of iptables share.
 pub const LOCK_PATIENCE_SECONDS: u8 = 5;
 
-/// How long a program may take in all: well beyond the wait for the lock and the writing of very many rules. One that hangs must
-/// not keep everything else from happening for ever.
-const LIMIT: Duration = Duration::from_mins(2);
+/// How long a program may take in all. Writing very many rules takes minutes, and whoever ends that early never gets them
+/// written; but one that hangs must not keep everything else from happening for ever.
+const LIMIT: Duration = Duration::from_hours(1);
 
 /// Chains by which the kubelet tells which variant this node uses.
 const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
