@@ -23,6 +23,9 @@ pub trait Dataplane: Send {
     /// The netlink address under which our commits are announced, if they are.
     fn own_address(&self) -> Option<u32>;
 
+    /// Whether other programs do the work of a sync, so that its cost shows on the clock and not in this thread's time.
+    fn runs_programs(&self) -> bool;
+
     /// How long the last sync waited for the lock that users of iptables share, if it took one.
     fn lock_wait(&mut self) -> Option<Duration>;
 
@@ -49,6 +52,10 @@ impl<K: NftTables + Send> Dataplane for nftables::Reconciler<K> {
         Some(self.own_address())
     }
 
+    fn runs_programs(&self) -> bool {
+        false
+    }
+
     fn lock_wait(&mut self) -> Option<Duration> {
         None
     }
@@ -70,6 +77,10 @@ impl<K: XTables + Send> Dataplane for iptables::Reconciler<K> {
 
     fn own_address(&self) -> Option<u32> {
         None
+    }
+
+    fn runs_programs(&self) -> bool {
+        true
     }
 
     fn lock_wait(&mut self) -> Option<Duration> {

@@ -299,8 +299,8 @@ impl Loop {
         let now = Instant::now();
         // Where programs do the work, waiting for them and for their lock is what it costs others. Where this thread does all
         // of it, being kept waiting by others is no reason to wait longer.
-        let runs_programs = self.rhythm.is_some();
-        let cost = if runs_programs { now - began } else { processor_time().saturating_sub(busy) };
+        let cost =
+            if self.proxy.runs_programs() { now - began } else { processor_time().saturating_sub(busy) };
         self.pacing.end(cost, now, synced.is_well() && !self.proxy.is_unsettled());
         if std::mem::take(&mut self.is_to_look)
             && synced.wrote_nothing()

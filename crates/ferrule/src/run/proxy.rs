@@ -295,6 +295,11 @@ impl Proxy {
         Some(result)
     }
 
+    /// Whether other programs write the rules.
+    pub fn runs_programs(&self) -> bool {
+        self.families.iter().any(|(_, served)| served.dataplane.runs_programs())
+    }
+
     /// Whether something beside the rules is to be tried again soon.
     pub fn is_unsettled(&self) -> bool {
         self.observer.is_unsettled()
