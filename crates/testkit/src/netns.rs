@@ -6,6 +6,7 @@
 //! [`NetWorld::ask`] holds packets against the oracle. Call [`or_skip`] first: not every machine allows namespaces.
 
 mod namespace;
+mod pages;
 mod privilege;
 mod probe;
 mod questions;

@@ -1,6 +1,7 @@
 //! A program under test, running in a namespace: its log can be waited for, and it never outlives the test.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::netns::{Namespace, NetError};
+
+/// The kernel counts processor time in hundredths of a second.
+const TICK: Duration = Duration::from_millis(10);
 
 /// A running program.
 #[derive(Debug)]
@@ -68,6 +72,24 @@ impl Program {
     /// Its number among processes.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Processor time it has used, with that of the programs it ran and waited for.
+    pub fn processor_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let ticks = after_name.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u32>().ok());
+        TICK * ticks.sum()
+    }
+
+    /// Resident memory in MiB, now and at most.
+    pub fn resident(&self) -> (f64, f64) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+        let mib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
+        };
+        (mib("VmRSS:"), mib("VmHWM:"))
     }
 
     /// All it has said so far.

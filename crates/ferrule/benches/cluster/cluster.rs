@@ -6,16 +6,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ferrule_model::NodeName;
 use ferrule_testkit::Program;
 use ferrule_testkit::api_server::{ApiServer, Options, User};
 use ferrule_testkit::netns::Namespace;
-use ferrule_watch::server::{
-    ApiAccess, ApiClient, Encoding, RequestRate, ServerConfig, ServerSource, user_agent,
-};
+use ferrule_watch::server::ApiClient;
 use serde_json::{Value, json};
 
-use crate::process::{self, Measured};
+use crate::process::Measured;
+use crate::source::source;
 
 pub const NODE: &str = "bench-node";
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 9, 1);
@@ -47,16 +45,8 @@ impl BenchCluster {
 
     /// Creates further Services, up to so many.
     pub fn grow_to(&mut self, services: usize) {
-        let path = self.server.kubeconfig(User::Admin).expect("a kubeconfig");
-        let config = ServerConfig {
-            access: ApiAccess::Kubeconfig { path, master: None },
-            rate: RequestRate::Unlimited,
-            user_agent: user_agent("bench", "v0"),
-            encoding: Encoding::Protobuf,
-        };
-        let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
         // The source goes afterwards: whoever watches costs the API server something.
-        let source = self.server.namespace().run(start).expect("the namespace");
+        let source = source(&self.server);
         fill(&source.client(), self.services..services);
         self.services = services;
     }
@@ -73,7 +63,7 @@ impl BenchCluster {
         let began = Instant::now();
         let program = Program::start(&self.node, Path::new(env!("CARGO_BIN_EXE_ferrule")), &arguments);
         let program = program.expect("the program starts");
-        while process::status(&self.node, 10256, "/readyz") != Some(200) {
+        while self.node.page_status(10256, "/readyz") != Some(200) {
             assert!(began.elapsed() < Duration::from_mins(5), "never ready:\n{}", program.log().join("\n"));
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod process;
+mod source;
 mod store;
 mod storm;
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use ferrule_testkit::Program;
 
 use crate::cluster::{BenchCluster, cluster_ip, first_pod, stored_slice};
-use crate::process;
 use crate::store::Store;
 
 /// How many changes are under way at a time.
@@ -46,7 +45,7 @@ impl Storm {
 
 /// Changes slices at a rate for some time, then holds the kernel against what was written last.
 pub fn run(cluster: &BenchCluster, proxy: &Program, (rate, time): (u32, Duration)) -> Storm {
-    let before = (process::cpu(proxy.id()), process::resident(proxy.id()));
+    let before = (proxy.processor_time(), proxy.resident().0);
     let changes = AtomicU32::new(0);
     let is_over = AtomicBool::new(false);
     let began = Instant::now();
@@ -65,7 +64,7 @@ pub fn run(cluster: &BenchCluster, proxy: &Program, (rate, time): (u32, Duration
         (versions, looking.join().expect("a look"))
     });
     let took = began.elapsed();
-    let cpu = process::cpu(proxy.id()).saturating_sub(before.0);
+    let cpu = proxy.processor_time().saturating_sub(before.0);
     let settled = settle(cluster, &versions);
     assert_eq!(unwell, 0, "/healthz answered badly");
     Storm {
@@ -110,10 +109,10 @@ fn change(
 fn look(cluster: &BenchCluster, proxy: &Program, is_over: &AtomicBool) -> (usize, usize, f64) {
     let (mut unwell, mut asked, mut most) = (0, 0, 0.0_f64);
     while !is_over.load(Ordering::Relaxed) {
-        let status = process::status(&cluster.node, 10256, "/healthz");
+        let status = cluster.node.page_status(10256, "/healthz");
         asked += 1;
         unwell += usize::from(status != Some(200));
-        most = most.max(process::resident(proxy.id()));
+        most = most.max(proxy.resident().0);
         std::thread::sleep(Duration::from_millis(100));
     }
     (unwell, asked, most)

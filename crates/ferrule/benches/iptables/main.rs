@@ -13,6 +13,8 @@ mod lock;
 #[allow(dead_code, reason = "the other benchmark uses the rest")]
 mod process;
 mod proxy;
+#[path = "../cluster/source.rs"]
+mod source;
 
 use std::time::Duration;
 

@@ -14,7 +14,6 @@ use tempfile::TempDir;
 
 use crate::cluster::{BenchCluster, NODE, SLICES, endpoints};
 use crate::lock::LockWatch;
-use crate::process::page;
 
 const PATIENCE: Duration = Duration::from_mins(3);
 const STEP: Duration = Duration::from_millis(5);
@@ -125,7 +124,7 @@ impl Running {
 
     /// How many syncs there were, and how long they took together.
     fn syncs(&self) -> (u64, Duration) {
-        let metrics = page(&self.node, 10249, "/metrics").unwrap_or_default();
+        let metrics = self.node.page(10249, "/metrics").unwrap_or_default();
         let of = |what: &str| {
             let series = format!("kubeproxy_sync_proxy_rules_duration_seconds_{what}{{ip_family=\"IPv4\"}} ");
             metrics.lines().find_map(|line| line.strip_prefix(&series)?.parse::<f64>().ok())

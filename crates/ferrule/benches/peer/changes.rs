@@ -11,7 +11,6 @@ use crate::cluster::{
 };
 use crate::prober::time_until;
 use crate::proxy::{Make, Site};
-use crate::usage;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -73,8 +72,8 @@ pub fn replaced_endpoints(site: &Site<'_>, program: &Program, make: Make) -> Cha
 }
 
 fn measured(program: &Program, many: u32, mut change: impl FnMut() -> Option<Duration>) -> Changes {
-    let before = usage::cpu(program.id());
+    let before = program.processor_time();
     let mut times: Vec<Duration> = (0..many).map(|_| change().unwrap_or(PATIENCE)).collect();
     times.sort_unstable();
-    Changes { times, cpu: usage::cpu(program.id()).saturating_sub(before) / many }
+    Changes { times, cpu: program.processor_time().saturating_sub(before) / many }
 }

@@ -5,14 +5,12 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ferrule_model::NodeName;
-use ferrule_testkit::api_server::{ApiServer, Options};
-use ferrule_testkit::api_server::{User, objects_path};
+use ferrule_testkit::api_server::{ApiServer, Options, objects_path};
 use ferrule_testkit::netns::{NetSpec, NetWorld};
-use ferrule_watch::server::{
-    ApiAccess, ApiClient, Encoding, RequestRate, ServerConfig, ServerSource, user_agent,
-};
+use ferrule_watch::server::{ApiClient, ServerSource};
 use serde_json::{Value, json};
+
+use crate::source::source;
 
 pub const NODE: &str = "bench-node";
 pub const POD: Ipv4Addr = Ipv4Addr::new(10, 243, 0, 5);
@@ -61,15 +59,7 @@ impl Cluster {
         let status =
             json!({ "status": { "addresses": [{ "type": "InternalIP", "address": NODE_ADDRESS }] } });
         server.patch(&format!("/api/v1/nodes/{NODE}/status"), &status).expect("an address");
-        let path = server.kubeconfig(User::Admin).expect("a kubeconfig");
-        let config = ServerConfig {
-            access: ApiAccess::Kubeconfig { path, master: None },
-            rate: RequestRate::Unlimited,
-            user_agent: user_agent("bench", "v0"),
-            encoding: Encoding::Protobuf,
-        };
-        let start = || ServerSource::start(&config, &NodeName::new("nobody"), |_| {}).expect("a client");
-        let source = server.namespace().run(start).expect("the namespace");
+        let source = source(&server);
         let size = Size { services: 0, ..size };
         Self { server, source, size, extra: AtomicUsize::new(FIRST_EXTRA) }
     }

@@ -90,11 +90,11 @@ pub fn measure(cluster: &Cluster, make: Make) -> Figures {
     let start = site.time_to_programmed(began);
     let mut figures = Figures {
         start,
-        start_cpu: usage::cpu(program.id()),
+        start_cpu: program.processor_time(),
         kernel: None,
         new_service: None,
         replaced: None,
-        resident: usage::resident(program.id()),
+        resident: program.resident(),
         written_at_restart: None,
         rates: None,
     };
@@ -102,13 +102,13 @@ pub fn measure(cluster: &Cluster, make: Make) -> Figures {
         return figures;
     }
     site.wait_for_first_sync();
-    figures.start_cpu = usage::cpu(program.id());
+    figures.start_cpu = program.processor_time();
     std::thread::sleep(SETTLED);
     figures.rates = Some(rate::measure(&site));
     figures.new_service = Some(changes::new_services(&site, &program, make));
     figures.replaced = Some(changes::replaced_endpoints(&site, &program, make));
     std::thread::sleep(SETTLED);
-    figures.resident = usage::resident(program.id());
+    figures.resident = program.resident();
     figures.written_at_restart = Some(restarted(&site, program));
     figures.kernel = Some(freed(&site));
     figures

@@ -14,6 +14,8 @@ mod prober;
 mod proxy;
 mod rate;
 mod report;
+#[path = "../cluster/source.rs"]
+mod source;
 mod usage;
 
 use ferrule_testkit::api_server::or_skip;

@@ -1,8 +1,7 @@
 //! One proxy on a node of its own.
 
 use std::fmt;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -89,7 +88,7 @@ impl<'a> Site<'a> {
     pub fn wait_for_first_sync(&self) {
         let began = Instant::now();
         let is_over = || {
-            let metrics = self.page(10249, "/metrics").unwrap_or_default();
+            let metrics = self.net.node().page(10249, "/metrics").unwrap_or_default();
             let name = "kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"}";
             let line = metrics.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|value| value.trim().parse::<f64>().ok()).is_some_and(|time| time > 0.0)
@@ -97,17 +96,5 @@ impl<'a> Site<'a> {
         while !is_over() && began.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(20));
         }
-    }
-
-    fn page(&self, port: u16, path: &str) -> Option<String> {
-        let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
-        let ask = || -> std::io::Result<String> {
-            let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
-        };
-        self.net.node().run(ask).ok()?.ok()
     }
 }

@@ -1,6 +1,5 @@
 //! What others do to the node: the API server goes away, rules are flushed, the proxy is killed or asked to end.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use ferrule_testkit::Program;
@@ -84,14 +83,7 @@ impl Disruptions {
 
     fn look(&mut self) {
         if let Some(proxy) = &self.proxy {
-            self.done.resident.push((proxy.id(), resident(proxy.id())));
+            self.done.resident.push((proxy.id(), proxy.resident().0));
         }
     }
-}
-
-fn resident(process: u32) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    let kib: f64 = line.trim().trim_end_matches(" kB").parse().unwrap_or(0.0);
-    kib / 1024.0
 }

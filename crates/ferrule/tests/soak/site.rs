@@ -1,7 +1,6 @@
 //! The node, its pods and clients, and an API server of its own.
 
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -68,7 +67,7 @@ impl Site {
         let binary = Path::new(env!("CARGO_BIN_EXE_ferrule"));
         let program = Program::start(self.net.node(), binary, &arguments).expect("the program starts");
         let give_up = Instant::now() + PATIENCE;
-        while !self.page(10256, "/readyz").is_some_and(|page| page.starts_with("HTTP/1.0 200")) {
+        while self.net.node().page_status(10256, "/readyz") != Some(200) {
             assert!(Instant::now() < give_up, "never ready:\n{}", program.log().join("\n"));
             std::thread::park_timeout(Duration::from_millis(20));
         }
@@ -106,23 +105,9 @@ impl Site {
         }
     }
 
-    /// A page of the proxy, with its head.
-    pub fn page(&self, port: u16, path: &str) -> Option<String> {
-        let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
-        let ask = || -> std::io::Result<String> {
-            let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
-        };
-        self.net.node().run(ask).ok()?.ok()
-    }
-
     /// The sum of all series of a metric.
     pub fn metric(&self, name: &str) -> f64 {
-        let page = self.page(10249, "/metrics").unwrap_or_default();
+        let page = self.net.node().page(10249, "/metrics").unwrap_or_default();
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
         page.lines().filter(of_name).filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
     }
