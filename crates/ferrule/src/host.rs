@@ -20,7 +20,7 @@ pub use cpus::count as count_cpus;
 pub use files::{HostFiles, RealFiles};
 
 const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
-/// The file is tried twice, this long apart, as kube-proxy does.
+/// The file is tried twice, this long apart, as kube-proxy does, unless we lack the permission.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 /// Sets everything that the settings ask for; says in one line what stays as it was, and returns it.
@@ -47,7 +47,10 @@ pub fn tune(settings: &Settings, files: &mut impl HostFiles) -> Option<String> {
 fn adjust_oom_score(score: i32, files: &mut impl HostFiles) {
     let value = score.to_string();
     let first = files.write(OOM_SCORE_ADJ, &value);
-    let result = first.or_else(|_| {
+    let result = first.or_else(|error| {
+        if error.is_not_permitted() {
+            return Err(error);
+        }
         thread::sleep(BETWEEN_TRIES);
         files.write(OOM_SCORE_ADJ, &value)
     });

@@ -382,11 +382,11 @@ impl Answers {
             livez: declare.counters("proxy_livez_total", "Answers of /livez by status", &["code"])?,
             flows_duration: declare.durations(
                 "conntrack_reconciler_sync_duration_seconds",
-                "Time a search for stale UDP flows took, in seconds",
+                "Time a search for stale flows took, in seconds",
             )?,
             flows_deleted: declare.counters(
                 "conntrack_reconciler_deleted_entries_total",
-                "Stale UDP flows deleted",
+                "Stale flows deleted",
                 &[FAMILY],
             )?,
         })

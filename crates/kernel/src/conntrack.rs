@@ -15,6 +15,7 @@ const DELETE: u16 = 1 << 8 | 2;
 const FIXED: usize = 4;
 const ORIGINAL: u16 = 1;
 const REPLY: u16 = 2;
+const STATUS: u16 = 3;
 const TUPLE_ADDRESSES: u16 = 1;
 const TUPLE_PROTOCOL: u16 = 2;
 const PROTOCOL_NUMBER: u16 = 1;
@@ -23,6 +24,9 @@ const DESTINATION_PORT: u16 = 3;
 const FILTER: u16 = 25;
 const FILTER_ORIGINAL: u16 = 1;
 const FILTER_REPLY: u16 = 2;
+const STATUS_MASK: u16 = 26;
+/// In a status: packets went both ways.
+const SEEN_REPLY: u32 = 1 << 1;
 const IPV4_DESTINATION: u16 = 2;
 const IPV6_DESTINATION: u16 = 4;
 /// In a filter: which parts of the tuple count.
@@ -30,8 +34,12 @@ const BY_DESTINATION: u32 = 1 << 1;
 const BY_PROTOCOL: u32 = 1 << 3;
 const BY_DESTINATION_PORT: u32 = 1 << 5;
 
-/// UDP's number among protocols.
+/// TCP's number among protocols.
+pub const TCP: u8 = 6;
+/// UDP's.
 pub const UDP: u8 = 17;
+/// SCTP's.
+pub const SCTP: u8 = 132;
 
 /// One connection, as far as it has ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +50,8 @@ pub struct Flow {
     pub original: Direction,
     /// Who answers, and to whom: differs from the original where addresses are translated.
     pub reply: Direction,
+    /// Whether anybody answered.
+    pub is_answered: bool,
     /// All the kernel said about it, by which it is deleted.
     attributes: Vec<u8>,
 }
@@ -57,6 +67,15 @@ pub struct Direction {
 
 /// Which flows are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those that were sent somewhere.
+    SentTo(SentTo),
+    /// Those that nobody answered yet.
+    Unanswered,
+}
+
+/// Where flows were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentTo {
     /// All of the protocol.
     Anywhere,
@@ -66,12 +85,14 @@ pub enum SentTo {
     Address(SocketAddr),
 }
 
-impl SentTo {
-    fn covers(self, destination: SocketAddr) -> bool {
+impl Which {
+    fn covers(self, flow: &Flow) -> bool {
+        let destination = flow.original.destination;
         match self {
-            Self::Anywhere => true,
-            Self::Port(port) => destination.port() == port,
-            Self::Address(address) => destination == address,
+            Self::SentTo(SentTo::Anywhere) => true,
+            Self::SentTo(SentTo::Port(port)) => destination.port() == port,
+            Self::SentTo(SentTo::Address(address)) => destination == address,
+            Self::Unanswered => !flow.is_answered,
         }
     }
 }
@@ -90,24 +111,24 @@ impl Conntrack {
 
     /// The flows of a family and protocol. An interrupted list may lack some.
     pub fn flows(&mut self, family: Family, protocol: u8) -> Result<Dump<Flow>, NetlinkError> {
-        self.flows_to(family, protocol, SentTo::Anywhere)
+        self.some_flows(family, protocol, Which::SentTo(SentTo::Anywhere))
     }
 
-    /// Those of them that were sent somewhere. The kernel picks them: it may know millions of others.
-    pub fn flows_to(
+    /// Some of them. The kernel picks them: it may know millions of others.
+    pub fn some_flows(
         &mut self,
         family: Family,
         protocol: u8,
-        sent_to: SentTo,
+        which: Which,
     ) -> Result<Dump<Flow>, NetlinkError> {
         let fixed = [family.number(), 0, 0, 0];
-        match self.list(&filtered(fixed, protocol, sent_to), protocol, sent_to) {
+        match self.list(&filtered(fixed, protocol, which), protocol, which) {
             Err(error)
                 if error
                     .refusal()
                     .is_some_and(|refusal| refusal.is(Errno::OPNOTSUPP) || refusal.is(Errno::INVAL)) =>
             {
-                self.list(&fixed, protocol, sent_to)
+                self.list(&fixed, protocol, which)
             }
             listed => listed,
         }
@@ -125,10 +146,9 @@ impl Conntrack {
         }
     }
 
-    fn list(&mut self, body: &[u8], protocol: u8, sent_to: SentTo) -> Result<Dump<Flow>, NetlinkError> {
+    fn list(&mut self, body: &[u8], protocol: u8, which: Which) -> Result<Dump<Flow>, NetlinkError> {
         let request = Request { operation: "listing conntrack's flows", kind: GET, body };
-        let is_asked_for =
-            |flow: &Flow| flow.protocol == protocol && sent_to.covers(flow.original.destination);
+        let is_asked_for = |flow: &Flow| flow.protocol == protocol && which.covers(flow);
         self.socket.dump(request, |message| flow(message).filter(is_asked_for))
     }
 }
@@ -138,8 +158,10 @@ pub fn flow(message: &Message<'_>) -> Option<Flow> {
     let attributes = message.attributes(FIXED);
     let (protocol, original) = direction(attributes.nested(ORIGINAL)?)?;
     let (_, reply) = direction(attributes.nested(REPLY)?)?;
+    // A kernel that does not say is not asked to forget anything.
+    let is_answered = attributes.number(STATUS).is_none_or(|status| status & SEEN_REPLY != 0);
     let attributes = message.body.get(FIXED..).unwrap_or_default().to_vec();
-    Some(Flow { protocol, original, reply, attributes })
+    Some(Flow { protocol, original, reply, is_answered, attributes })
 }
 
 fn direction(tuple: Attributes<'_>) -> Option<(u8, Direction)> {
@@ -164,12 +186,12 @@ fn addresses(attributes: Attributes<'_>) -> Option<(IpAddr, IpAddr)> {
     ipv4(1).zip(ipv4(2)).or_else(|| ipv6(3).zip(ipv6(4)))
 }
 
-/// Asks for flows of one protocol that were sent somewhere.
-fn filtered(fixed: [u8; FIXED], protocol: u8, sent_to: SentTo) -> Vec<u8> {
-    let (parts, address, port) = match sent_to {
-        SentTo::Anywhere => (BY_PROTOCOL, None, None),
-        SentTo::Port(port) => (BY_PROTOCOL | BY_DESTINATION_PORT, None, Some(port)),
-        SentTo::Address(to) => {
+/// Asks for some flows of one protocol.
+fn filtered(fixed: [u8; FIXED], protocol: u8, which: Which) -> Vec<u8> {
+    let (parts, address, port) = match which {
+        Which::Unanswered | Which::SentTo(SentTo::Anywhere) => (BY_PROTOCOL, None, None),
+        Which::SentTo(SentTo::Port(port)) => (BY_PROTOCOL | BY_DESTINATION_PORT, None, Some(port)),
+        Which::SentTo(SentTo::Address(to)) => {
             (BY_PROTOCOL | BY_DESTINATION | BY_DESTINATION_PORT, Some(to.ip()), Some(to.port()))
         }
     };
@@ -189,6 +211,10 @@ fn filtered(fixed: [u8; FIXED], protocol: u8, sent_to: SentTo) -> Vec<u8> {
             }
         });
     });
+    if which == Which::Unanswered {
+        writer.bytes(STATUS, &0_u32.to_be_bytes());
+        writer.bytes(STATUS_MASK, &SEEN_REPLY.to_be_bytes());
+    }
     writer.nest(FILTER, |writer| {
         // These two are in host order, unlike all else here.
         writer.bytes(FILTER_ORIGINAL, &parts.to_ne_bytes());

@@ -28,6 +28,14 @@ pub enum SysctlError {
     },
 }
 
+impl SysctlError {
+    /// Whether the kernel does not let us.
+    pub fn is_not_permitted(&self) -> bool {
+        let (Self::Read { source, .. } | Self::Write { source, .. }) = self;
+        source.kind() == io::ErrorKind::PermissionDenied
+    }
+}
+
 /// The value of a setting, named by its path (`net/ipv4/ip_forward`).
 pub fn read(name: &str) -> Result<String, SysctlError> {
     read_file(path(name))

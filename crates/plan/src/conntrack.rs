@@ -1,7 +1,8 @@
-//! Which existing UDP flows are stale under a plan and must be forgotten by the kernel.
+//! Which existing flows are stale under a plan and must be forgotten by the kernel.
 //!
-//! TCP and SCTP are never touched. Readiness, locality and policies do not matter: a flow lives as long as its endpoint
-//! serves. Finding and deleting the flows is the kernel crate's work.
+//! Readiness, locality and policies do not matter: a UDP flow lives as long as its endpoint serves. Connections of TCP and SCTP
+//! are never touched, but for attempts that nobody redirected and nobody answered. Finding and deleting the flows is
+//! the kernel crate's work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +22,8 @@ pub struct Flow {
     pub to: SocketAddr,
     /// Who answers: the endpoint, or `to` itself if the packets were not redirected.
     pub answered_by: SocketAddr,
+    /// Whether an answer was seen.
+    pub is_answered: bool,
 }
 
 /// Judges flows. Holds copies of what it needs, so that flows can be looked through while the plan goes on changing.
@@ -30,16 +33,23 @@ pub struct StaleFlows {
     serving: BTreeMap<FrontendKey, Box<[(IpAddr, u16)]>>,
     /// UDP frontends that were taken away; flows redirected by them have nothing to stand on.
     gone: BTreeSet<FrontendKey>,
+    /// TCP and SCTP frontends whose rules may have been missing. Who tried to connect meanwhile was not redirected, and conntrack
+    /// would leave it at that however often the first packet is sent again.
+    missed: BTreeSet<FrontendKey>,
     /// This host's addresses, for node ports.
     host_addresses: BTreeSet<IpAddr>,
 }
 
 impl StaleFlows {
-    /// Flows that the plan itself rules out.
+    /// Flows that the plan itself rules out, whatever was in force before.
     pub fn under(plan: &FamilyPlan) -> Self {
         let mut stale = Self::default();
-        for (key, _) in plan.frontends().filter(|(key, _)| is_udp(key)) {
-            stale.look_at(plan, *key);
+        for (key, _) in plan.frontends() {
+            if is_udp(key) {
+                stale.look_at(plan, *key);
+            } else {
+                stale.missed.insert(*key);
+            }
         }
         stale.knowing_host_of(plan)
     }
@@ -66,10 +76,15 @@ impl StaleFlows {
 
     /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
-        self.serving.is_empty() && self.gone.is_empty()
+        self.serving.is_empty() && self.gone.is_empty() && self.missed.is_empty()
     }
 
-    /// The frontends whose flows are looked at.
+    /// Whether there may be attempts to connect that nobody redirected.
+    pub fn has_missed(&self) -> bool {
+        !self.missed.is_empty()
+    }
+
+    /// The UDP frontends whose flows are looked at.
     pub fn frontends(&self) -> impl Iterator<Item = &FrontendKey> {
         self.serving.keys().chain(&self.gone)
     }
@@ -82,13 +97,14 @@ impl StaleFlows {
         }
         self.serving.extend(newer.serving);
         self.gone.extend(newer.gone);
+        self.missed.extend(newer.missed);
         self.host_addresses = newer.host_addresses;
     }
 
     /// Whether a flow must go.
     pub fn contains(&self, flow: &Flow) -> bool {
         if flow.protocol != Protocol::Udp {
-            return false;
+            return self.was_missed(flow);
         }
         let address = FrontendKey::Address(flow.to.ip(), Protocol::Udp, flow.to.port());
         let node_port = FrontendKey::NodePort(Protocol::Udp, flow.to.port());
@@ -127,6 +143,15 @@ impl StaleFlows {
 
     fn was_redirected_by_gone(&self, key: &FrontendKey, flow: &Flow) -> bool {
         flow.answered_by != flow.to && self.gone.contains(key)
+    }
+
+    fn was_missed(&self, flow: &Flow) -> bool {
+        let address = FrontendKey::Address(flow.to.ip(), flow.protocol, flow.to.port());
+        let node_port = FrontendKey::NodePort(flow.protocol, flow.to.port());
+        !flow.is_answered
+            && flow.answered_by == flow.to
+            && (self.missed.contains(&address)
+                || self.is_of_this_host(flow.to.ip()) && self.missed.contains(&node_port))
     }
 
     fn is_of_this_host(&self, ip: IpAddr) -> bool {

@@ -63,10 +63,9 @@ impl<S: Subscriber> Layer<S> for KlogLayer {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        // An event with a verbosity of its own is judged when its value is known.
-        metadata.is_span()
-            || metadata.fields().field("v").is_some()
-            || self.shows(metadata, of_level(metadata))
+        // An event with a verbosity of its own is judged when its value is known. Spans are not shown, and libraries have many.
+        !metadata.is_span()
+            && (metadata.fields().field("v").is_some() || self.shows(metadata, of_level(metadata)))
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {

@@ -81,6 +81,20 @@ fn verbosity_decides_and_can_change() {
 }
 
 #[test]
+fn libraries_are_heard_by_who_asks_for_everything() {
+    let log = |_: &LogHandle| {
+        debug!(target: "h2::codec", "a frame");
+        trace!(target: "hyper::proto", "a byte");
+        warn!(target: "h2::codec", "a problem");
+    };
+    let lines = |verbosity| {
+        let settings = LoggingSettings { verbosity, ..LoggingSettings::default() };
+        capture(&settings, log).errors.lines().count()
+    };
+    assert_eq!([2, 7, 8, 10].map(lines), [1, 1, 2, 3]);
+}
+
+#[test]
 fn a_pattern_raises_the_verbosity_of_its_file() {
     let log = || trace!("from this file");
     let settings = |pattern: &str| LoggingSettings {

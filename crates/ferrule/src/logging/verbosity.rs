@@ -41,12 +41,15 @@ impl Verbosity {
     }
 }
 
-/// The verbosity an event has by its level.
+/// The verbosity an event has by its level. What libraries tell of each request and frame is for who asks for all there is.
 pub fn of_level(metadata: &Metadata<'_>) -> u32 {
+    let is_our_own = metadata.target().starts_with("ferrule");
     match *metadata.level() {
         Level::ERROR | Level::WARN | Level::INFO => 0,
-        Level::DEBUG => 2,
-        Level::TRACE => 4,
+        Level::DEBUG if is_our_own => 2,
+        Level::TRACE if is_our_own => 4,
+        Level::DEBUG => 8,
+        Level::TRACE => 10,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Listens to the kernel: who touched our rules, and whether the host's addresses changed.
 //!
-//! One thread for both. What is to be done about it is the loop's matter.
+//! A thread for each. What is to be done about it is the loop's matter.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{self, Family, News, NftWatch, What};
 use ferrule_model::IpFamily;
 use rustix::event::{PollFd, PollFlags, poll};
-use tracing::error;
+use tracing::{error, warn};
 
 use super::Event;
 use crate::causes::with_causes;
@@ -30,86 +31,112 @@ pub struct Drift {
     pub by: Option<String>,
 }
 
-/// Listens from now on; ends with the loop. Who has no address of his own in nf_tables has no rules there to watch.
-pub fn listen(own: Vec<u32>, events: Sender<Event>) -> Result<(), ListenError> {
-    let watch = || NftWatch::open().map_err(ListenError::Netlink);
-    let mut rules = if own.is_empty() { None } else { Some(watch()?) };
-    let mut addresses = AddressWatch::open().map_err(ListenError::Netlink)?;
-    let work = move || {
-        let mut commit = Commit::new(own);
-        loop {
-            let (mut news, problem) = match wait(rules.as_ref(), &addresses) {
-                Ok(()) => read(&mut commit, rules.as_mut(), &mut addresses),
-                Err(error) => (Vec::new(), Some(with_causes(&error))),
-            };
-            if let Some(err) = problem {
-                error!(err, pause = ?PAUSE, "Listening to the kernel failed, it is begun anew");
-                listen_anew(rules.as_mut(), &mut addresses);
-                // Nobody knows what was missed.
-                news = commit.take(News::Missed);
-                news.push(Event::AddressesChanged);
-            }
-            if news.into_iter().any(|event| events.send(event).is_err()) {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new().name("kernel-news".to_owned()).spawn(work).map_err(ListenError::Thread)?;
-    Ok(())
-}
-
-/// What there is to tell, and what went wrong.
-fn read(
-    commit: &mut Commit,
-    rules: Option<&mut NftWatch>,
-    addresses: &mut AddressWatch,
-) -> (Vec<Event>, Option<String>) {
-    let mut news = Vec::new();
-    let of_rules = rules.map_or(Ok(()), |rules| rules.read().map(|read| news.extend(commit.take(read))));
-    let of_addresses =
-        addresses.changed().map(|changed| news.extend(changed.then_some(Event::AddressesChanged)));
-    (news, of_rules.and(of_addresses).err().map(|error| with_causes(&error)))
-}
-
-/// A socket that fails once may fail for ever, and is ready to be read all the while: after a pause others are opened. Where that
-/// fails too the old ones stay, for the next try.
-fn listen_anew(rules: Option<&mut NftWatch>, addresses: &mut AddressWatch) {
-    #[expect(clippy::disallowed_methods, reason = "a socket that fails shows no state to wait for")]
-    std::thread::sleep(PAUSE);
-    if let Some(rules) = rules {
-        replace(rules, NftWatch::open());
-    }
-    replace(addresses, AddressWatch::open());
-}
-
-fn replace<W>(watch: &mut W, opened: Result<W, NetlinkError>) {
-    match opened {
-        Ok(new) => *watch = new,
-        Err(error) => error!(err = with_causes(&error), "Opening a socket to listen to the kernel"),
-    }
-}
-
 /// Why nobody listens.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The kernel does not let us.
-    #[error("listening to changes of nftables rules and addresses")]
+    #[error("listening to changes of addresses")]
     Netlink(#[source] NetlinkError),
     /// There is no thread for it.
     #[error("starting the thread that listens to the kernel")]
     Thread(#[source] io::Error),
 }
 
-fn wait(rules: Option<&NftWatch>, addresses: &AddressWatch) -> io::Result<()> {
-    let mut descriptors = vec![PollFd::new(addresses, PollFlags::IN)];
-    descriptors.extend(rules.map(|rules| PollFd::new(rules, PollFlags::IN)));
-    loop {
-        match poll(&mut descriptors, None) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+/// Listens to changes of the host's addresses from now on; ends with the loop.
+pub fn listen_to_addresses(events: Sender<Event>) -> Result<(), ListenError> {
+    let listener = Listener {
+        open: AddressWatch::open,
+        read: |watch: &mut AddressWatch| {
+            watch.changed().map(|changed| changed.then_some(Event::AddressesChanged).into_iter().collect())
+        },
+        missed: || Event::AddressesChanged,
+    };
+    let watch = AddressWatch::open().map_err(ListenError::Netlink)?;
+    spawn("address-news", move || listener.listen(Some(watch), &events)).map_err(ListenError::Thread)
+}
+
+/// Listens to changes of our rules in nf_tables, if we have an address of our own there, that is if there are any; ends
+/// with the loop.
+///
+/// To be called once the first rules are written: while anybody listens, the kernel describes each of them to him, and that
+/// takes nearly as long again as writing them. What happened between is the first thing to be looked at.
+pub fn listen_to_rules(own: Vec<u32>, events: Sender<Event>) {
+    if own.is_empty() {
+        return;
+    }
+    let mut commit = Commit::new(own);
+    let listener = Listener {
+        open: NftWatch::open,
+        read: move |watch: &mut NftWatch| watch.read().map(|news| commit.take(news)),
+        missed: || Event::RulesUncertain,
+    };
+    let work = move || {
+        let watch = NftWatch::open().inspect_err(tell).ok();
+        if events.send(Event::RulesUncertain).is_ok() {
+            listener.listen(watch, &events);
+        }
+    };
+    if let Err(error) = spawn("rule-news", work) {
+        let err = with_causes(&error);
+        warn!(err, "Nobody listens to changes of our rules, they are looked at now and then");
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// How one kind of news is listened to.
+struct Listener<O, R, M> {
+    open: O,
+    read: R,
+    /// What to tell when nobody knows what was missed.
+    missed: M,
+}
+
+impl<O, R, M> Listener<O, R, M> {
+    /// Listens until nobody wants to know. A socket that fails once may fail for ever, and is ready to be read all the while: after
+    /// a pause another is opened.
+    fn listen<W: AsFd>(mut self, mut watch: Option<W>, events: &Sender<Event>)
+    where
+        O: Fn() -> Result<W, NetlinkError>,
+        R: FnMut(&mut W) -> Result<Vec<Event>, NetlinkError>,
+        M: Fn() -> Event,
+    {
+        loop {
+            let read = watch.as_mut().map(|watch| {
+                wait(watch);
+                (self.read)(watch)
+            });
+            let news = match read {
+                Some(Ok(news)) => news,
+                failed => {
+                    if let Some(Err(error)) = failed {
+                        tell(&error);
+                    }
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "a socket that fails shows no state to wait for"
+                    )]
+                    std::thread::sleep(PAUSE);
+                    watch = (self.open)().inspect_err(tell).ok();
+                    vec![(self.missed)()]
+                }
+            };
+            if news.into_iter().any(|event| events.send(event).is_err()) {
+                return;
+            }
         }
     }
+}
+
+fn tell(error: &NetlinkError) {
+    error!(err = with_causes(error), pause = ?PAUSE, "Listening to the kernel failed, it is begun anew");
+}
+
+/// Waits until there is something to read. That this failed shows in reading, too.
+fn wait(watch: &impl AsFd) {
+    while let Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(watch, PollFlags::IN)], None) {}
 }
 
 /// The changes of one commit of somebody else, gathered until the kernel says who it was.

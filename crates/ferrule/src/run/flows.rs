@@ -1,10 +1,10 @@
-//! Stale UDP flows, deleted by a thread of its own: the table of connections may be long, and the next change must not wait.
+//! Stale flows, deleted by a thread of its own: the table of connections may be long, and the next change must not wait.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::conntrack::{self, Conntrack, SentTo};
+use ferrule_kernel::conntrack::{self, Conntrack, SentTo, Which};
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::Family;
 use ferrule_model::{IpFamily, PerFamily, Protocol};
@@ -93,13 +93,13 @@ fn clean(family: IpFamily, stale: &StaleFlows, report: &impl Fn(Cleaned)) -> boo
     match delete_stale(family, stale) {
         Ok(deleted) => {
             let took = began.elapsed();
-            info!(v = 2, %family, deleted, ?took, "Looked for stale UDP flows");
+            info!(v = 2, %family, deleted, ?took, "Looked for stale flows");
             report(Cleaned { family, deleted, took });
             true
         }
         Err(error) => {
             let err = with_causes(&error);
-            warn!(%family, err, "Stale UDP flows could not be deleted, trying again");
+            warn!(%family, err, "Stale flows could not be deleted, trying again");
             false
         }
     }
@@ -110,9 +110,9 @@ pub fn delete_stale(family: IpFamily, stale: &StaleFlows) -> Result<usize, Netli
     let mut kernel = Conntrack::open()?;
     let mut deleted = 0;
     let mut failure = None;
-    for sent_to in questions(stale) {
-        let listed = kernel.flows_to(family_of(family), conntrack::UDP, sent_to)?;
-        for flow in listed.items.iter().filter(|flow| stale.contains(&as_planned(flow))) {
+    for (protocol, which) in questions(stale) {
+        let listed = kernel.some_flows(family_of(family), number_of(protocol), which)?;
+        for flow in listed.items.iter().filter(|flow| stale.contains(&as_planned(protocol, flow))) {
             match kernel.delete(flow) {
                 Ok(()) => deleted += 1,
                 Err(error) => failure = Some(error),
@@ -122,21 +122,40 @@ pub fn delete_stale(family: IpFamily, stale: &StaleFlows) -> Result<usize, Netli
     failure.map_or(Ok(deleted), Err)
 }
 
-fn questions(stale: &StaleFlows) -> Vec<SentTo> {
+fn questions(stale: &StaleFlows) -> Vec<(Protocol, Which)> {
+    let mut questions: Vec<(Protocol, Which)> =
+        places(stale).into_iter().map(|place| (Protocol::Udp, Which::SentTo(place))).collect();
+    if stale.has_missed() {
+        questions.extend([(Protocol::Tcp, Which::Unanswered), (Protocol::Sctp, Which::Unanswered)]);
+    }
+    questions
+}
+
+/// Where UDP flows were sent that are to be looked at.
+fn places(stale: &StaleFlows) -> Vec<SentTo> {
     let frontends: Vec<&FrontendKey> = stale.frontends().collect();
     if frontends.len() > ASKED_ONE_BY_ONE {
         return vec![SentTo::Anywhere];
     }
-    let question = |key: &FrontendKey| match *key {
+    let place = |key: &FrontendKey| match *key {
         FrontendKey::Address(ip, _, port) => SentTo::Address(SocketAddr::new(ip, port)),
         FrontendKey::NodePort(_, port) | FrontendKey::LoopbackNodePort(_, port) => SentTo::Port(port),
         FrontendKey::OtherPorts(_) => SentTo::Anywhere,
     };
-    frontends.into_iter().map(question).collect()
+    frontends.into_iter().map(place).collect()
 }
 
-fn as_planned(flow: &conntrack::Flow) -> Flow {
-    Flow { protocol: Protocol::Udp, to: flow.original.destination, answered_by: flow.reply.source }
+fn as_planned(protocol: Protocol, flow: &conntrack::Flow) -> Flow {
+    let (to, answered_by) = (flow.original.destination, flow.reply.source);
+    Flow { protocol, to, answered_by, is_answered: flow.is_answered }
+}
+
+fn number_of(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => conntrack::TCP,
+        Protocol::Udp => conntrack::UDP,
+        Protocol::Sctp => conntrack::SCTP,
+    }
 }
 
 fn family_of(family: IpFamily) -> Family {

@@ -67,7 +67,7 @@ fn usable_nftables(primary: IpFamily) -> Result<Families, StartError> {
         }
     }
     if let Err(error) = conntrack {
-        warn!(err = with_causes(&error), "Stale UDP flows cannot be found and stay until they expire");
+        warn!(err = with_causes(&error), "Stale flows cannot be found and stay until they expire");
     }
     let stack = if usable.len() > 1 { Stack::Dual } else { Stack::Single };
     Ok(Families { primary, stack })

@@ -43,7 +43,8 @@ struct Served {
     is_first: bool,
     /// Whether something of the plan was never written, since a sync failed or there was none.
     is_behind: bool,
-    /// Flows that failed syncs would have made stale. Present before the first success too, when all flows are looked through.
+    /// Flows that failed syncs would have made stale. Present too before the first success and when rules were missing: then
+    /// all flows are looked through.
     missed: Option<StaleFlows>,
     /// Whether something is to be taken away in a while.
     lingering: bool,
@@ -272,12 +273,13 @@ impl Proxy {
                 if std::mem::take(&mut served.is_first) {
                     self.observer.started(family, report);
                 }
-                if is_repair {
-                    self.observer.repaired(family);
-                }
-                let missed = std::mem::take(&mut served.missed);
+                let mut missed = std::mem::take(&mut served.missed);
                 if missed.is_some() {
                     self.observer.is_checked_anew(family, plan);
+                }
+                if is_repair {
+                    self.observer.repaired(family);
+                    missed.get_or_insert_default();
                 }
                 self.observer.is_in_line(family, plan, delta);
                 served.lingering = report.lingering > 0;
@@ -346,7 +348,7 @@ impl Served {
     }
 }
 
-/// Flows to be deleted after a success: those of this change, or all there are if syncs failed before.
+/// Flows to be deleted after a success: those of this change, or all stale ones if the rules were not always what they should be.
 fn stale_flows(plan: &FamilyPlan, delta: &PlanDelta, missed: Option<StaleFlows>) -> StaleFlows {
     let by_change = StaleFlows::by_change(plan, delta);
     let Some(mut stale) = missed else { return by_change };

@@ -161,6 +161,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         // Nobody takes a node out of a cluster there is not; a Node that is leaving still says so.
         status.health().set_eligibility(Eligibility::Yes);
     }
+    let own = dataplanes.iter().filter_map(|(_, dataplane)| dataplane.own_address()).collect();
     let runtime = hosting::start().map_err(StartError::Threads)?;
     serve_pages(settings, &status, &runtime, (flags, log.clone()))?;
     let site = Site { name, families: families.served(), interface_addresses: BTreeSet::new() };
@@ -171,9 +172,13 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     }
     let leftover_status = Arc::clone(&status);
     let (mode, period) = (settings.mode, settings.sync.period);
-    let clean_up = move || leftovers::remove(mode, programs, (period, leftover_status));
-    // New rules are complete before old ones go, so that no connection meets a node without rules.
-    let mut running = Loop::new(proxy, &settings.sync, log).in_rhythm(rhythm).after_first_sync(clean_up);
+    let after_first_sync = move || {
+        drift::listen_to_rules(own, inlet);
+        // New rules are complete before old ones go, so that no connection meets a node without rules.
+        leftovers::remove(mode, programs, (period, leftover_status));
+    };
+    let mut running =
+        Loop::new(proxy, &settings.sync, log).in_rhythm(rhythm).after_first_sync(after_first_sync);
     Ok(running.run(told, &intake.inbox))
 }
 
@@ -236,9 +241,8 @@ fn proxy(
     dataplanes: PerFamily<Box<dyn Dataplane>>,
     (events, status, runtime): (&Sender<Event>, &Arc<Status>, &Handle),
 ) -> Result<Proxy, StartError> {
-    let own = dataplanes.iter().filter_map(|(_, dataplane)| dataplane.own_address()).collect();
     // Before the addresses are listed, so that no change is missed.
-    drift::listen(own, events.clone())?;
+    drift::listen_to_addresses(events.clone())?;
     site.interface_addresses = interfaces::addresses()?.into_iter().map(|found| found.address).collect();
     let told = Arc::clone(status);
     let report = move |done: Cleaned| told.metrics.flows_cleaned(done.family, done.took, done.deleted);

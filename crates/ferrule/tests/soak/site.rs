@@ -43,9 +43,6 @@ impl Site {
             spec = spec.beyond(ip(pod), &[(Tcp, 8080)]);
         }
         let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
-        // A connection that was tried while there were no rules is remembered without translation. Whoever uses its port
-        // again would meet that memory, for two minutes, whatever the rules are by then.
-        net.node().set("net/netfilter/nf_conntrack_tcp_timeout_syn_sent", "1").expect("the node's setting");
         let server =
             ApiServer::start(Options::default()).map_err(|error| error.with_sources()).expect("a server");
         server.join(net.node(), Ipv4Addr::new(172, 31, 60, 1)).expect("a cable");

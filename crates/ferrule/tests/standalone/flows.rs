@@ -1,14 +1,18 @@
-//! UDP flows that lead nowhere any more are forgotten by the kernel, so that the client's next packet finds its way.
+//! Flows that lead nowhere any more are forgotten by the kernel, so that the client's next packet finds its way.
 //!
 //! Every endpoint goes on answering, wanted or not: who stays with an endpoint that has left does so by a stale flow.
 
 use std::io::ErrorKind::{ConnectionRefused, TimedOut, WouldBlock};
+use std::net::TcpStream;
 
+use ferrule_kernel::conntrack::TCP;
+use ferrule_testkit::Program;
 use ferrule_testkit::netns::or_skip;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::stand::{ASKING_POD, CLIENT, NODE, PODS, Stand, Talker, VIP, service, slice};
+use crate::stand::{ASKING_POD, CLIENT, NODE, PATIENCE, PODS, Stand, Talker, VIP, ip, service, slice, until};
 
-fn serving(endpoints: &[&str]) -> (Stand, ferrule_testkit::Program) {
+fn serving(endpoints: &[&str]) -> (Stand, Program) {
     let stand = Stand::new();
     stand.write("service.yaml", &service(LOAD_BALANCER));
     stand.write("slice.yaml", &slice(endpoints));
@@ -115,4 +119,57 @@ fn the_address_of_a_load_balancer() {
     talker.ask_until(&PODS[1..2]);
     stand.remove("service.yaml");
     talker.ask_until_error(&[WouldBlock, TimedOut]);
+}
+
+/// Connects while there are no rules; once the kernel remembers an attempt that nobody redirected, something else is done.
+fn connects_all_the_same(stand: &Stand, meanwhile: impl FnOnce()) {
+    let pod = stand.net.namespace_of(ip(ASKING_POD)).expect("the pod");
+    std::thread::scope(|scope| {
+        let to = (ip(VIP), 80).into();
+        let connecting = scope.spawn(move || pod.run(|| TcpStream::connect_timeout(&to, PATIENCE)));
+        until(|| (stand.flows_of(TCP, VIP, 80) > 0).then_some(()));
+        meanwhile();
+        connecting.join().expect("the client").expect("the pod").expect("the attempt comes through");
+    });
+}
+
+/// Where nobody's rules need it, the kernel tracks no connections.
+fn track(stand: &Stand) {
+    stand.nft(&["add", "table", "ip", "tracking"]);
+    stand.nft(&["add", "chain", "ip", "tracking", "new", "{ type filter hook prerouting priority 0; }"]);
+    stand.nft(&["add", "rule", "ip", "tracking", "new", "ct", "state", "new", "accept"]);
+}
+
+fn signal(program: &Program, signal: Signal) {
+    let id = i32::try_from(program.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(id, signal).expect("it is signalled");
+}
+
+/// Conntrack remembers what became of a first packet, and would treat all others alike.
+#[test]
+fn who_sent_while_rules_were_flushed_comes_through_once_they_are_back() {
+    if !or_skip() {
+        return;
+    }
+    let (stand, program) = serving(&PODS);
+    track(&stand);
+    signal(&program, Signal::STOP);
+    stand.nft(&["delete", "table", "ip", "kube-proxy"]);
+    let talker = Talker::new(&stand, ASKING_POD, VIP, 53);
+    talker.ask_until_error(&[WouldBlock, TimedOut]);
+    connects_all_the_same(&stand, || signal(&program, Signal::CONT));
+    talker.ask_until(&PODS);
+}
+
+#[test]
+fn who_connects_before_there_are_rules_comes_through_once_there_are() {
+    if !or_skip() {
+        return;
+    }
+    let stand = Stand::new();
+    stand.write("service.yaml", &service(""));
+    stand.write("slice.yaml", &slice(&PODS));
+    track(&stand);
+    let mut program = None;
+    connects_all_the_same(&stand, || program = Some(stand.serve()));
 }

@@ -21,8 +21,7 @@ fn restarted(stand: &Stand, between: impl FnOnce(&Stand)) -> (String, Vec<Event>
     between(stand);
     let mut watch = stand.net.node().run(NftWatch::open).expect("the node").expect("a socket");
     let program = stand.serve();
-    let flows =
-        program.wait_for("Looked for stale UDP flows", 0, PATIENCE).expect("it looks for stale flows");
+    let flows = program.wait_for("Looked for stale flows", 0, PATIENCE).expect("it looks for stale flows");
     let log = program.log().join("\n");
     assert!(!log.contains("Rules written"), "{log}");
     (flows, commits(&mut watch))

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::conntrack::{Conntrack, SentTo, UDP};
+use ferrule_kernel::conntrack::{Conntrack, SentTo, UDP, Which};
 use ferrule_kernel::nft::Family;
 use ferrule_model::Protocol::{self, Tcp, Udp};
 use ferrule_plan::Packet;
@@ -92,8 +92,13 @@ impl Stand {
 
     /// How many UDP flows to an address the node's kernel knows.
     pub fn flows_to(&self, to: &str, port: u16) -> usize {
-        let to = SentTo::Address(SocketAddr::new(ip(to), port));
-        let listed = self.net.node().run(|| Conntrack::open()?.flows_to(Family::Ip, UDP, to));
+        self.flows_of(UDP, to, port)
+    }
+
+    /// How many flows of a protocol.
+    pub fn flows_of(&self, protocol: u8, to: &str, port: u16) -> usize {
+        let to = Which::SentTo(SentTo::Address(SocketAddr::new(ip(to), port)));
+        let listed = self.net.node().run(|| Conntrack::open()?.some_flows(Family::Ip, protocol, to));
         listed.expect("the node").expect("a list of flows").items.len()
     }
 

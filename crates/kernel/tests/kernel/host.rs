@@ -8,7 +8,7 @@ use crate::support::namespace::in_namespace;
 use crate::support::nft_program;
 use crate::support::rules::{chain, name, steps};
 use crate::support::skeleton::Skeleton;
-use ferrule_kernel::conntrack::{Conntrack, UDP};
+use ferrule_kernel::conntrack::{Conntrack, TCP, UDP, Which};
 use ferrule_kernel::kernel::{DryRun, Faults, Faulty, NftTables};
 use ferrule_kernel::netlink::{MessageHeader, Protocol, Socket, Writer};
 use ferrule_kernel::nft::{
@@ -67,8 +67,14 @@ fn udp_flows_are_listed_and_deleted() {
         assert_eq!(flow.original.source, client.local_addr().unwrap());
         assert_eq!(flow.original.destination, server.local_addr().unwrap());
         assert_eq!(flow.reply.source, server.local_addr().unwrap());
-        assert_eq!(conntrack.flows(Family::Ip, 6).unwrap().items, []);
+        assert_eq!(conntrack.flows(Family::Ip, TCP).unwrap().items, []);
         assert_eq!(conntrack.flows(Family::Ip6, UDP).unwrap().items, []);
+        assert!(!flow.is_answered);
+        assert_eq!(conntrack.some_flows(Family::Ip, UDP, Which::Unanswered).unwrap().items, listed.items);
+        server.send_to(b"y", client.local_addr().unwrap()).unwrap();
+        let answered = conntrack.flows(Family::Ip, UDP).unwrap();
+        assert!(answered.items.iter().all(|flow| flow.is_answered), "{answered:?}");
+        assert_eq!(conntrack.some_flows(Family::Ip, UDP, Which::Unanswered).unwrap().items, []);
         for _ in 0..2 {
             conntrack.delete(flow).unwrap();
             assert_eq!(conntrack.flows(Family::Ip, UDP).unwrap().items, []);
