@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::nftables::{Program, Reason, Reconciler, StickyIds, Way};
+use ferrule_backends::nftables::{Numbers, Program, Reason, Reconciler, Way};
 use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{
@@ -115,7 +115,7 @@ fn cpu_ticks() -> (u64, u64) {
 fn first_sync(services: u32, endpoints: u32) -> [String; 3] {
     let mut bench = Bench::new(services, endpoints);
     let start = Instant::now();
-    let (_, elements) = Program::of(bench.family(), StickyIds::default());
+    let (_, elements) = Program::of(bench.family(), Numbers::default());
     let ours = start.elapsed();
     drop(elements);
     let plan = bench.plan.clone();

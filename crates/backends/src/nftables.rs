@@ -4,9 +4,9 @@
 //! endpoints: chains exist for each *pool size* in use, and what a Service adds is elements.
 //!
 //! ```text
-//!   prerouting / output          services ──► K vmap @services ──► cluster-3   mark unless from a pod ──┐
-//!   (nat, -100)                            └► P vmap @nodeports ─► nodeport-3  mark ────────────────────┤
-//!                                                                 external-3  mark ────────────────────┤
+//!   prerouting / output          services ──► K map @services ─┐► cluster-3   mark unless from a pod ──┐
+//!   (nat, -100)                            └► P map @nodeports ┴► nodeport-3  mark ────────────────────┤
+//!                                              (vmap @ways)       external-3  mark ────────────────────┤
 //!                                                                 external-local-3-2                   │
 //!                                                                   pods, this host ► pool-3           ▼
 //!                                                                   others ► local-pool-2     K . slot map @endpoints
@@ -32,14 +32,16 @@ mod program;
 mod reconciler;
 mod stamp;
 mod sticky_ids;
+mod way_numbers;
 mod words;
 
 pub use frontend::{Compiled, Compiler, Pools};
 pub use hash::StateHash;
 pub use own_commits::OwnCommits;
-pub use program::{Edit, Elements, LAYOUT, Program};
+pub use program::{Edit, Elements, LAYOUT, Numbers, Program};
 pub use reconciler::Reconciler;
 pub use stamp::{Stamp, next_generation};
 pub use sticky_ids::{PoolNumbers, StickyIds};
+pub use way_numbers::{Outcome, WayNumbers};
 
 pub use crate::sync::{Reason, SyncError, SyncReport, Way};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ferrule_backends::nftables::{Edit, Elements, Program, StickyIds};
-use ferrule_kernel::nft::{Element, KeyBytes, Name, Value, Verdict};
+use ferrule_backends::nftables::{Edit, Elements, Numbers, Program};
+use ferrule_kernel::nft::{Chain, Element, KeyBytes, Name, Value, Verdict};
 use ferrule_model::{Change, Cluster, IpFamily, Timestamp};
 use ferrule_plan::{NodeView, Quirks, plan, replan};
 use ferrule_testkit::random;
@@ -32,21 +32,41 @@ impl Table {
         assert_eq!(before.as_ref(), Some(&element.value), "{element:?} is not there");
     }
 
-    /// One commit, and the later one that takes away what lingered.
+    /// One commit, the one before it that makes what it needs, and the later one that takes away what lingered.
     fn apply(&mut self, edit: &Edit) {
+        for way in &edit.ways {
+            let before = self.0.insert((way.set.clone(), way.key.clone()), way.value.clone());
+            assert!(before.is_none_or(|before| before == way.value), "{way:?} stood for something else");
+        }
         edit.delete.iter().for_each(|element| self.delete(element));
         edit.add.iter().for_each(|element| self.add(element));
         edit.linger.iter().for_each(|element| self.delete(element));
     }
 
-    fn chains_pointed_at(&self) -> Vec<&Name> {
-        let verdicts = self.0.values().flatten();
-        verdicts
-            .filter_map(|value| match value {
-                Value::Verdict(Verdict::Goto(chain)) => Some(chain),
-                _ => None,
-            })
-            .collect()
+    /// Without what leads to chains of pool sizes that went out of use.
+    fn without_ways_but_to(&self, chains: &[Chain]) -> Self {
+        let is_used = |value: &Option<Value>| match value {
+            Some(Value::Verdict(Verdict::Goto(target))) => chains.iter().any(|chain| chain.name == *target),
+            _ => true,
+        };
+        Self(
+            self.0
+                .iter()
+                .filter(|(_, value)| is_used(value))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+        )
+    }
+
+    /// What the numbers of frontends stand for; none where one stands for nothing.
+    fn outcomes(&self) -> Vec<Option<&Option<Value>>> {
+        let is_frontend = |set: &Name| ["services", "nodeports"].contains(&set.as_str());
+        let number = |value: &Option<Value>| match value {
+            Some(Value::Data(number)) => KeyBytes::from_slice(number),
+            _ => KeyBytes::new(),
+        };
+        let frontends = self.0.iter().filter(|((set, _), _)| is_frontend(set));
+        frontends.map(|(_, value)| self.0.get(&(Name::new("ways"), number(value)))).collect()
     }
 }
 
@@ -54,14 +74,14 @@ fn check_steps(changes: &[Change], view: &NodeView, family: IpFamily) -> Result<
     let mut cluster = Cluster::new(Timestamp::default());
     let (mut current, _) = plan(&cluster, view);
     let Some(family_plan) = current.families.get(family) else { return Ok(()) };
-    let (mut program, elements) = Program::of(family_plan, StickyIds::default());
+    let (mut program, elements) = Program::of(family_plan, Numbers::default());
     let mut table = Table::of(&elements);
     for change in changes {
         let touched = cluster.apply(change.clone());
         if touched.node || touched.service_cidrs {
             replan(&mut current, &cluster, &touched, view);
             let now = current.families.get(family).expect("a family that was there");
-            let (fresh, elements) = Program::of(now, program.ids().clone());
+            let (fresh, elements) = Program::of(now, program.numbers().clone());
             (program, table) = (fresh, Table::of(&elements));
             continue;
         }
@@ -80,15 +100,14 @@ fn check_equal(
     table: &Table,
     plan: &ferrule_plan::FamilyPlan,
 ) -> Result<(), TestCaseError> {
-    let (fresh, elements) = Program::of(plan, program.ids().clone());
-    prop_assert_eq!(table, &Table::of(&elements));
+    let (fresh, elements) = Program::of(plan, program.numbers().clone());
     prop_assert_eq!(program.hash(), fresh.hash());
     prop_assert_eq!(program.sets(), fresh.sets());
     let chains = program.chains();
     prop_assert_eq!(&chains, &fresh.chains());
-    for target in table.chains_pointed_at() {
-        prop_assert!(chains.iter().any(|chain| chain.name == *target), "{target} does not exist");
-    }
+    let used = table.without_ways_but_to(&chains);
+    prop_assert_eq!(&used, &Table::of(&elements));
+    prop_assert!(used.outcomes().iter().all(Option::is_some), "a number stands for nothing");
     Ok(())
 }
 

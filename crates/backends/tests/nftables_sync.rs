@@ -75,7 +75,7 @@ fn a_first_endpoint_is_a_verdict_a_slot_and_a_hairpin() {
         let done = lab.then("endpoint empty 10.244.1.3 node a");
         assert_eq!(
             done.changed,
-            "endpoints +2, hairpin-connections +1, services +2, unserved-services -1, chain external-1 new"
+            "endpoints +2, hairpin-connections +1, services +2, unserved-services -1, ways +1, chain external-1 new"
         );
     });
 }
@@ -96,7 +96,10 @@ fn a_second_endpoint_is_a_slot_and_another_verdict() {
     in_namespace(|| {
         let mut lab = Lab::of(TWO_SERVICES);
         let done = lab.then("endpoint one 10.244.1.9 node a");
-        assert_eq!(done.changed, "endpoints +1, hairpin-connections +1, services ~1, chain cluster-2 new");
+        assert_eq!(
+            done.changed,
+            "endpoints +1, hairpin-connections +1, services ~1, ways +1, chain cluster-2 new"
+        );
         // The chain first: to a packet that is under way when it comes into being, it is empty.
         assert_eq!(done.report.commits, 2);
         // The second Service of that size finds the chain.
@@ -146,12 +149,48 @@ fn endpoints_that_come_back_after_their_chain_was_cleared_away_make_it_anew() {
         // its way there.
         nft(&["flush", "set", "ip", "kube-proxy", "cluster-ips"]);
         let report = lab.look().expect("a rewrite");
-        assert_eq!((report.way, report.lingering), (Way::Rewritten, 1));
+        assert_eq!((report.way, report.lingering), (Way::Rewritten, 2));
         assert_eq!(lab.done(report).changed, "");
-        assert_eq!(lab.finish().changed, "chain cluster-2 gone");
+        assert_eq!(lab.finish().changed, "ways -1, chain cluster-2 gone");
         let done = lab.then(BOTH_BACK);
-        assert_eq!(done.changed, "endpoints +2, hairpin-connections +2, services +1, chain cluster-2 new");
+        assert_eq!(
+            done.changed,
+            "endpoints +2, hairpin-connections +2, services +1, ways +1, chain cluster-2 new"
+        );
         assert_eq!(lab.contents(), before);
+    });
+}
+
+#[test]
+fn a_chain_that_comes_into_use_again_before_it_goes_stays() {
+    in_namespace(|| {
+        let mut lab = Lab::of(ONE_OF_TWO_ENDPOINTS);
+        let before = lab.contents();
+        lab.then(BOTH_GONE);
+        nft(&["flush", "set", "ip", "kube-proxy", "cluster-ips"]);
+        assert_eq!(lab.look().expect("a rewrite").lingering, 2);
+        lab.then(BOTH_BACK);
+        assert_eq!(lab.contents(), before);
+        assert_eq!(lab.look().expect("a look"), SyncReport::default());
+    });
+}
+
+#[test]
+fn what_went_out_of_use_is_no_reason_to_write_at_a_restart() {
+    in_namespace(|| {
+        let mut lab = Lab::of(ONE_OF_TWO_ENDPOINTS);
+        let services = || nft(&["list", "map", "ip", "kube-proxy", "services"]);
+        let before = services();
+        lab.then(BOTH_GONE);
+        // Another program's commit: the restart has to look at every object.
+        nft(&["add", "table", "ip", "theirs"]);
+        lab.reconciler = Reconciler::new(client(IpFamily::V4));
+        assert_eq!(lab.look().expect("a restart"), SyncReport::default());
+        // A chain of another size gets another number, the old one finds its own.
+        lab.then("endpoint one 10.244.1.1 node a");
+        lab.then("endpoint one 10.244.1.9 node a");
+        assert_eq!(services(), before);
+        assert_eq!(lab.look().expect("a look"), SyncReport::default());
     });
 }
 
@@ -179,7 +218,7 @@ fn a_restart_that_finds_an_older_state_writes_all_of_it_at_once() {
         let done = lab.done(report);
         assert_eq!(
             done.changed,
-            "cluster-ips +1, endpoints +1, hairpin-connections +1, services ~1, chain cluster-2 new"
+            "cluster-ips +1, endpoints +1, hairpin-connections +1, services ~1, ways +1, chain cluster-2 new"
         );
     });
 }
@@ -240,7 +279,10 @@ fn a_node_that_changes_its_zone_plans_again_and_writes_what_differs() {
         let done = lab.then("node a addresses 192.0.2.1 podCIDR 10.244.1.0/24 zone west");
         assert_eq!(done.changed, "endpoints ~1, hairpin-connections -1");
         let done = lab.then("node a addresses 192.0.2.1 podCIDR 10.244.1.0/24 zone north");
-        assert_eq!(done.changed, "endpoints +1 ~1, hairpin-connections +1, services ~1, chain cluster-2 new");
+        assert_eq!(
+            done.changed,
+            "endpoints +1 ~1, hairpin-connections +1, services ~1, ways +1, chain cluster-2 new"
+        );
     });
 }
 
@@ -269,7 +311,7 @@ fn affinity_that_is_switched_off_goes_in_two_steps() {
         );
         let done = lab.then("service one clusterIP 10.96.0.1 port 80→8080");
         // A packet of a moment ago may still be on the old way, so what that needs stays for a moment.
-        assert_eq!(done.changed, "endpoints +2, services ~1, chain cluster-2 new");
+        assert_eq!(done.changed, "endpoints +2, services ~1, ways +1, chain cluster-2 new");
         assert_eq!(done.report.lingering, 5);
         assert_eq!(lab.finish().changed, "sticky-endpoints -2, sticky-pools -1, sticky-slots -2");
         assert_eq!(lab.look().expect("a look"), SyncReport::default());
@@ -294,7 +336,10 @@ fn another_timeout_is_another_chain_and_keeps_every_client() {
             &format!("{{ 10.244.1.100 . {id} : 7:1001 }}"),
         ]);
         let done = lab.then("service one clusterIP 10.96.0.1 port 80→8080 sessionAffinity ClientIP 900");
-        assert_eq!(done.changed, "services ~1, chain cluster-sticky-1-900s new, chain sticky-1-900s new");
+        assert_eq!(
+            done.changed,
+            "services ~1, ways +1, chain cluster-sticky-1-900s new, chain sticky-1-900s new"
+        );
         assert_eq!(lab.count(SetName::Affinity), 1);
     });
 }

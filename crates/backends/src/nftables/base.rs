@@ -46,14 +46,15 @@ fn set(name: SetName, family: Family) -> Set {
     let (key, data) = match name {
         SetName::ClusterIps | SetName::NodePortIps => (vec![address], None),
         SetName::HairpinConnections => (vec![address, address, Field::Protocol, Field::Port], None),
-        SetName::Services => (service, Some(SetData::Verdict)),
-        SetName::NodePorts => (node_port, Some(SetData::Verdict)),
+        SetName::Ways => (vec![Field::Priority], Some(SetData::Verdict)),
         SetName::Endpoints | SetName::LocalEndpoints => (with_slot(service), endpoint()),
         SetName::NodePortEndpoints | SetName::NodePortLocalEndpoints => (with_slot(node_port), endpoint()),
         SetName::NoEndpointServices | SetName::Firewalled => (service, None),
         SetName::NoEndpointNodePorts => (node_port, None),
-        SetName::StickyPools | SetName::StickyLocalPools => (service, id()),
-        SetName::StickyNodePortPools | SetName::StickyNodePortLocalPools => (node_port, id()),
+        SetName::Services | SetName::StickyPools | SetName::StickyLocalPools => (service, id()),
+        SetName::NodePorts | SetName::StickyNodePortPools | SetName::StickyNodePortLocalPools => {
+            (node_port, id())
+        }
         SetName::StickySlots => (vec![Field::Priority, Field::Slot], id()),
         SetName::StickyEndpoints => (vec![Field::Protocol, Field::Priority], endpoint()),
         SetName::Affinity => (client(family), id()),
@@ -215,11 +216,13 @@ impl Site<'_> {
 
     /// A look-up may miss an element while it is being replaced, so cluster IPs and node ports are tried twice.
     fn services(self) -> Vec<Rule> {
+        let ways = SetName::Ways.name();
         let node_ports = || {
-            rule([self.node_port_address(), self.words.follow(Table::NodePort, &SetName::NodePorts.name())])
+            let follow = self.words.follow(Table::NodePort, &SetName::NodePorts.name(), &ways);
+            rule([self.node_port_address(), follow])
         };
         vec![
-            rule([self.words.follow(Table::Address, &SetName::Services.name())]),
+            rule([self.words.follow(Table::Address, &SetName::Services.name(), &ways)]),
             node_ports(),
             rule([self.words.destination_is_in(&SetName::ClusterIps.name()), goto(chains::CLUSTER_RETRY)]),
             node_ports(),
@@ -229,7 +232,7 @@ impl Site<'_> {
     fn cluster_retry(self) -> Vec<Rule> {
         let words = self.words;
         let sticky = rule([
-            words.take_pool(Table::Address, &SetName::StickyPools.name()),
+            words.take_number(Table::Address, &SetName::StickyPools.name()),
             draw(1, &SetName::StickySlots.name()),
             words.redirect_by_id(&SetName::StickyEndpoints.name()),
         ]);

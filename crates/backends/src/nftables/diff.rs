@@ -43,8 +43,8 @@ impl<'a> Ways<'a> {
         now: &BTreeMap<FrontendKey, Compiled>,
     ) -> Self {
         let is_other = |(key, was): &(&FrontendKey, &Compiled)| {
-            let now = now.get(*key).and_then(|now| now.chain);
-            matches!((was.chain, now), (Some(was), Some(now)) if discriminant(&was) != discriminant(&now))
+            let now = now.get(*key).and_then(Compiled::chain);
+            matches!((was.chain(), now), (Some(was), Some(now)) if discriminant(&was) != discriminant(&now))
         };
         let frontends: BTreeSet<FrontendKey> = was.iter().filter(is_other).map(|(key, _)| *key).collect();
         let owner = |key| Some(&delta.frontends.get(key)?.was.as_ref()?.owner);

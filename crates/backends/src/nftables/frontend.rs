@@ -2,26 +2,53 @@
 //!
 //! A frontend's pool is written out with it, once for each address, which saves every packet a look-up.
 
-use ferrule_kernel::nft::{Element, KeyBytes, Value, Verdict as NftVerdict};
+use ferrule_kernel::nft::{Element, KeyBytes};
 use ferrule_plan::{Frontend, FrontendKey, FrontendKind, Pool, PoolId, PoolScope, TrafficSource, Verdict};
 use ipnet::IpNet;
 
 use super::keys::{self, endpoint_data, number_data};
 use super::names::{Entry, PoolChain, SetName, Table, endpoints_map, source_ranges, sticky_pools_map};
 use super::sticky_ids::StickyIds;
+use super::way_numbers::{Outcome, WayNumbers};
 
 /// What a frontend comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
-    /// The elements it needs.
+    /// The elements it needs, but for the one that says where packets go until that has a number: see [`Self::numbered`].
     pub elements: Vec<Element>,
-    /// The chain its verdict leads to, if it does.
-    pub chain: Option<PoolChain>,
+    signpost: Option<Signpost>,
     /// The prefix lengths of its source ranges.
     pub prefix_lengths: Vec<u8>,
 }
 
+/// Where a frontend leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Signpost {
+    map: SetName,
+    key: KeyBytes,
+    outcome: Outcome,
+}
+
 impl Compiled {
+    /// The chain it leads to, if it does.
+    pub fn chain(&self) -> Option<PoolChain> {
+        match self.signpost.as_ref()?.outcome {
+            Outcome::Chain(chain) => Some(chain),
+            Outcome::Drop => None,
+        }
+    }
+
+    /// With all its elements, now that the way it leads has a number.
+    #[must_use]
+    pub fn numbered(mut self, numbers: &WayNumbers) -> Self {
+        if let Some(Signpost { map, key, outcome }) = &self.signpost
+            && let Some(number) = numbers.of(*outcome)
+        {
+            self.elements.push(keys::element(map.name(), key.clone(), Some(number_data(number))));
+        }
+        self
+    }
+
     /// Sources outside the ranges are dropped before anything else.
     fn firewall(&mut self, ranges: &[IpNet], key: &KeyBytes) {
         self.elements.push(keys::element(SetName::Firewalled.name(), key.clone(), None));
@@ -53,17 +80,12 @@ impl Compiled {
         self.elements.push(keys::element(map, key.clone(), Some(number_data(id))));
     }
 
-    fn lead_to(&mut self, table: Table, key: &KeyBytes, chain: PoolChain) {
-        self.chain = Some(chain);
-        self.verdict(table, key, NftVerdict::Goto(chain.name()));
-    }
-
-    fn verdict(&mut self, table: Table, key: &KeyBytes, verdict: NftVerdict) {
+    fn lead(&mut self, table: Table, key: &KeyBytes, outcome: Outcome) {
         let map = match table {
             Table::Address => SetName::Services,
             Table::NodePort => SetName::NodePorts,
         };
-        self.elements.push(keys::element(map.name(), key.clone(), Some(Value::Verdict(verdict))));
+        self.signpost = Some(Signpost { map, key: key.clone(), outcome });
     }
 }
 
@@ -117,7 +139,7 @@ impl Compiler<'_> {
                 self.entered(&mut compiled, (frontend, table), pool, &key);
             }
             (true, otherwise) => self.local(&mut compiled, (frontend, table), otherwise, &key),
-            (false, Verdict::Drop) => compiled.verdict(table, &key, NftVerdict::Drop),
+            (false, Verdict::Drop) => compiled.lead(table, &key, Outcome::Drop),
             // A cluster IP without endpoints is rejected with its unused ports.
             (false, Verdict::Reject) if frontend.kind == FrontendKind::ClusterIp => {}
             (false, Verdict::Reject) => {
@@ -154,7 +176,7 @@ impl Compiler<'_> {
             compiled.slots((table, PoolScope::Cluster), key, pool);
             PoolChain::Enter { entry, size }
         };
-        compiled.lead_to(table, key, chain);
+        compiled.lead(table, key, Outcome::Chain(chain));
     }
 
     /// Pods and this host to the cluster pool, the others to the local one or nowhere.
@@ -187,7 +209,7 @@ impl Compiler<'_> {
                 PoolChain::Local { table, cluster: sizes.0, local: sizes.1 }
             }
         };
-        compiled.lead_to(table, key, chain);
+        compiled.lead(table, key, Outcome::Chain(chain));
     }
 
     fn pool(&self, frontend: &Frontend, scope: PoolScope) -> Option<&Pool> {

@@ -17,10 +17,12 @@ pub enum SetName {
     NodePortIps,
     /// Endpoints of this node that may reach themselves through a Service.
     HairpinConnections,
-    /// Service addresses → what becomes of packets to them.
+    /// Service addresses → the number of what becomes of packets to them.
     Services,
-    /// Node ports → what becomes of packets to them.
+    /// Node ports → the number of what becomes of packets to them.
     NodePorts,
+    /// Number → what becomes of packets.
+    Ways,
     /// Service address and slot → endpoint.
     Endpoints,
     /// The same for endpoints of this node.
@@ -55,12 +57,13 @@ pub enum SetName {
 
 impl SetName {
     /// All of them, in the order in which they are made.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::ClusterIps,
         Self::NodePortIps,
         Self::HairpinConnections,
         Self::Services,
         Self::NodePorts,
+        Self::Ways,
         Self::Endpoints,
         Self::LocalEndpoints,
         Self::NodePortEndpoints,
@@ -86,6 +89,7 @@ impl SetName {
             Self::HairpinConnections => "hairpin-connections",
             Self::Services => "services",
             Self::NodePorts => "nodeports",
+            Self::Ways => "ways",
             Self::Endpoints => "endpoints",
             Self::LocalEndpoints => "local-endpoints",
             Self::NodePortEndpoints => "nodeport-endpoints",

@@ -96,7 +96,7 @@ fn short_circuits(place: Site<'_>, cluster: Vec<Expression>, local: Option<Vec<E
 /// `meta priority set K map @sticky-pools goto sticky-N-T`
 fn stick(place: Site<'_>, (table, scope): (Table, PoolScope), size: u32, seconds: u32) -> Vec<Expression> {
     let map = sticky_pools_map(table, scope);
-    let mut words = place.words.take_pool(table, &map.name());
+    let mut words = place.words.take_number(table, &map.name());
     words.extend(goto(&PoolChain::Stick { size, seconds }.to_string()));
     words
 }

@@ -18,17 +18,18 @@ use super::hash::StateHash;
 use super::names::{PoolChain, source_ranges};
 use super::pool;
 use super::sticky_ids::StickyIds;
+use super::way_numbers::{Outcome, WayNumbers};
 use super::words::Words;
 
 /// The version of the layout; another number makes the next start write everything anew.
-pub const LAYOUT: u8 = 2;
+pub const LAYOUT: u8 = 3;
 
 /// What the table should hold.
 #[derive(Clone, Debug)]
 pub struct Program {
     node: NodeTraffic,
     words: Words,
-    ids: StickyIds,
+    numbers: Numbers,
     chains: Counts<PoolChain>,
     /// Chains of pool sizes that were made. One that went out of use stays, for it may be wanted again at once, and writing a
     /// chain makes the kernel check all of them.
@@ -38,6 +39,15 @@ pub struct Program {
     hash: StateHash,
 }
 
+/// The numbers that stay as they are while what they stand for is there, also over a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// Of pools that clients stick to, and of their endpoints.
+    pub sticky: StickyIds,
+    /// Of chains that frontends lead to.
+    pub ways: WayNumbers,
+}
+
 /// What is to be written for a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edit {
@@ -45,6 +55,8 @@ pub struct Edit {
     pub sets: Vec<Set>,
     /// Chains that are new or have a new rule, in an order in which they can be made.
     pub chains: Vec<Chain>,
+    /// The elements that lead to them.
+    pub ways: Vec<Element>,
     /// Chains that lose a rule.
     pub refill: Vec<Chain>,
     /// Elements that go, or make room for one with the same key.
@@ -67,14 +79,15 @@ impl Edit {
 
     /// How many objects are written and removed.
     pub fn objects(&self) -> usize {
-        self.sets.len() + self.chains.len() + self.refill.len() + self.delete.len() + self.add.len()
+        let prepared = self.sets.len() + self.chains.len() + self.ways.len();
+        prepared + self.refill.len() + self.delete.len() + self.add.len()
     }
 }
 
 /// All elements of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Elements {
-    /// Those that follow from the node's settings.
+    /// Those that follow from the node's settings and from pool sizes.
     pub node: Vec<Element>,
     /// Those of each Service.
     pub services: BTreeMap<ServiceName, Vec<Element>>,
@@ -141,11 +154,11 @@ impl Pools for PoolsBefore<'_> {
 
 impl Program {
     /// The program of a whole plan, with the elements it consists of. Numbers that a former run gave are kept.
-    pub fn of(plan: &FamilyPlan, ids: StickyIds) -> (Self, Elements) {
+    pub fn of(plan: &FamilyPlan, numbers: Numbers) -> (Self, Elements) {
         let mut program = Self {
             node: as_programmed(&plan.node),
             words: Words { family: family_of(plan.node.family) },
-            ids,
+            numbers,
             chains: Counts::default(),
             made: BTreeSet::new(),
             prefix_lengths: Counts::default(),
@@ -162,6 +175,7 @@ impl Program {
         for (key, frontend) in plan.frontends() {
             let compiled = program.compile(&PlanPools(plan), key, frontend);
             program.want(&compiled);
+            let compiled = compiled.numbered(&program.numbers.ways);
             elements.of_service(&frontend.owner.service).extend(compiled.elements);
         }
         program.made = program.chains.wanted().copied().collect();
@@ -169,6 +183,10 @@ impl Program {
         for element in elements.iter() {
             program.hash.add(element);
         }
+        // They follow from the chains, whose names are in the hash.
+        let chains = program.chains.wanted().map(|chain| Outcome::Chain(*chain));
+        let outcomes = [Outcome::Drop].into_iter().chain(chains);
+        elements.node.extend(outcomes.filter_map(|outcome| program.numbers.ways.element(outcome)));
         (program, elements)
     }
 
@@ -176,6 +194,7 @@ impl Program {
     pub fn change(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Edit {
         let mut diff = Diff::default();
         let was = self.compiled_frontends(&PoolsBefore(plan, delta), delta, |replaced| replaced.was.as_ref());
+        let was = self.numbered(was);
         let mut pools_were = Vec::new();
         for (id, replaced) in &delta.pools {
             if let Some(was) = &replaced.was {
@@ -198,6 +217,7 @@ impl Program {
         for compiled in was.values() {
             self.let_go(compiled);
         }
+        let now = self.numbered(now);
         let changed = Ways::changed(delta, &was, &now);
         diff.were(pools_were, was, &changed);
         diff.now.extend(now.into_values().flat_map(|compiled| compiled.elements));
@@ -218,9 +238,9 @@ impl Program {
         self.hash
     }
 
-    /// The numbers clients stick by.
-    pub fn ids(&self) -> &StickyIds {
-        &self.ids
+    /// The numbers that must stay as they are.
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
     }
 
     /// All sets, in the order in which they can be made.
@@ -249,7 +269,7 @@ impl Program {
     }
 
     fn compile(&self, pools: &dyn Pools, key: &FrontendKey, frontend: &Frontend) -> Compiled {
-        Compiler { pools, ids: &self.ids }.frontend(key, frontend)
+        Compiler { pools, ids: &self.numbers.sticky }.frontend(key, frontend)
     }
 
     fn compiled_frontends<'d>(
@@ -262,17 +282,22 @@ impl Program {
         frontends.map(|(key, frontend)| (*key, self.compile(pools, key, frontend))).collect()
     }
 
+    fn numbered(&self, frontends: BTreeMap<FrontendKey, Compiled>) -> BTreeMap<FrontendKey, Compiled> {
+        let numbered = |(key, compiled): (_, Compiled)| (key, compiled.numbered(&self.numbers.ways));
+        frontends.into_iter().map(numbered).collect()
+    }
+
     /// Gives a pool whose clients stick its numbers, or takes them back.
     fn number(&mut self, id: &PoolId, pool: Option<&Arc<Pool>>) {
         match pool.filter(|pool| pool.affinity_seconds.is_some()) {
             // A pool that cannot be numbered is served without affinity.
-            Some(pool) => drop(self.ids.assign(id, pool)),
-            None => self.ids.release(id),
+            Some(pool) => drop(self.numbers.sticky.assign(id, pool)),
+            None => self.numbers.sticky.release(id),
         }
     }
 
     fn pool_elements(&self, id: &PoolId, pool: &Pool) -> Vec<Element> {
-        pool::sticky(id, pool, &self.ids)
+        pool::sticky(id, pool, &self.numbers.sticky)
     }
 
     /// The hairpins of a pool that nobody wanted before.
@@ -288,7 +313,10 @@ impl Program {
     }
 
     fn want(&mut self, compiled: &Compiled) {
-        for chain in with_targets(compiled.chain) {
+        if let Some(chain) = compiled.chain() {
+            self.numbers.ways.assign(chain);
+        }
+        for chain in with_targets(compiled.chain()) {
             if self.chains.want(chain) {
                 self.hash.add_text(&chain.to_string());
             }
@@ -301,7 +329,7 @@ impl Program {
     }
 
     fn let_go(&mut self, compiled: &Compiled) {
-        for chain in with_targets(compiled.chain) {
+        for chain in with_targets(compiled.chain()) {
             if self.chains.let_go(&chain) {
                 self.hash.remove_text(&chain.to_string());
             }
@@ -316,6 +344,7 @@ impl Program {
     fn new_chains(&mut self, edit: &mut Edit) {
         let new = in_order(self.chains.wanted().copied().filter(|chain| !self.made.contains(chain)));
         self.made.extend(new.iter().copied());
+        edit.ways.extend(new.iter().filter_map(|chain| self.numbers.ways.element(Outcome::Chain(*chain))));
         edit.chains.extend(new.into_iter().map(|chain| chain.chain(self.site())));
     }
 

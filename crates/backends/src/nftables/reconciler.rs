@@ -19,9 +19,9 @@ use self::observed::Observed;
 use super::hash::StateHash;
 use super::names::{SetName, may_be_pool_chain};
 use super::own_commits::OwnCommits;
-use super::program::{Edit, Elements, Program};
+use super::program::{Edit, Elements, Numbers, Program};
 use super::stamp::Stamp;
-use super::sticky_ids::StickyIds;
+use super::way_numbers::chain_in;
 use crate::sync::{Reason, SyncError, SyncReport, Way};
 
 /// How often a commit is tried again because another program committed to its own table in between.
@@ -131,7 +131,7 @@ impl<K: NftTables> Reconciler<K> {
                 self.change(*applied, plan, delta)?
             }
             (State::Applied(applied), Reason::PlanChanged(_)) => {
-                self.rewrite_or_replace(plan, Program::of(plan, applied.program.ids().clone()))?
+                self.rewrite_or_replace(plan, Program::of(plan, applied.program.numbers().clone()))?
             }
             (State::Applied(applied), Reason::Look) if self.is_untouched(&applied)? => {
                 self.settle(*applied)?
@@ -140,7 +140,7 @@ impl<K: NftTables> Reconciler<K> {
                 self.repair(plan, &applied)?
             }
             (State::Applied(applied), Reason::Look | Reason::Repair) => {
-                self.look(plan, Some(applied.program.ids()))?
+                self.look(plan, Some(applied.program.numbers()))?
             }
             (State::Unknown, _) => self.look(plan, None)?,
         };
@@ -161,7 +161,7 @@ impl<K: NftTables> Reconciler<K> {
 
     /// Writes everything anew, unless it was another Ferrule of the same mind that wrote: two of them must not fight.
     fn repair(&mut self, plan: &FamilyPlan, applied: &Applied) -> Result<(Applied, SyncReport), SyncError> {
-        let (program, elements) = Program::of(plan, applied.program.ids().clone());
+        let (program, elements) = Program::of(plan, applied.program.numbers().clone());
         if let Observed::Ours(stamp) = Observed::table(&mut self.kernel)?
             && stamp != applied.stamp
             && stamp.hash == program.hash().as_number()
@@ -220,16 +220,17 @@ impl<K: NftTables> Reconciler<K> {
         for chain in edit.refill {
             transaction.refill_chain(chain);
         }
-        transaction.delete_elements(old.elements.values().chain(&edit.delete));
-        transaction.add_elements(edit.add);
-        // One that came into use again stays.
+        // What came into use again stays.
         let wanted = applied.program.chain_names();
+        let leads_to_wanted =
+            |element: &&Element| chain_in(element).is_some_and(|chain| wanted.contains(chain));
+        let out_of_use = old.elements.values().filter(|element| !leads_to_wanted(element));
+        transaction.delete_elements(out_of_use.chain(&edit.delete));
+        transaction.add_elements(edit.add);
         for chain in old.chains.into_iter().filter(|chain| !wanted.contains(chain)) {
             transaction.delete_chain(chain);
         }
-        let linger =
-            edit.linger.into_iter().map(|element| ((element.set.clone(), element.key.clone()), element));
-        applied.lingering.elements.extend(linger);
+        applied.lingering.elements.extend(keyed(edit.linger));
         // What lingers is part of the state: a start that finds the stamp must know that something is left to be done.
         let mut hash = applied.program.hash();
         applied.lingering.elements.values().for_each(|element| hash.add(element));
@@ -252,6 +253,7 @@ impl<K: NftTables> Reconciler<K> {
             // One of the same name may be left from a pool size that went out of use.
             transaction.refill_chain(chain.clone());
         }
+        transaction.add_elements(edit.ways.iter().cloned());
         // What nobody uses yet does not make it another state.
         let hash = StateHash::of_number(applied.stamp.hash);
         self.stamp_anew(applied, transaction, hash)
@@ -275,7 +277,7 @@ impl<K: NftTables> Reconciler<K> {
     fn look(
         &mut self,
         plan: &FamilyPlan,
-        known: Option<&StickyIds>,
+        known: Option<&Numbers>,
     ) -> Result<(Applied, SyncReport), SyncError> {
         let generation = self.kernel.generation()?;
         let stamp = match Observed::table(&mut self.kernel)? {
@@ -283,11 +285,11 @@ impl<K: NftTables> Reconciler<K> {
             Observed::Foreign => return self.replace(plan),
             Observed::Ours(stamp) => stamp,
         };
-        let ids = match known {
+        let numbers = match known {
             Some(known) => known.clone(),
-            None => observed::sticky_ids(&mut self.kernel, plan)?,
+            None => observed::numbers(&mut self.kernel, plan)?,
         };
-        let (program, elements) = Program::of(plan, ids);
+        let (program, elements) = Program::of(plan, numbers);
         let is_wanted = stamp.hash == program.hash().as_number();
         let is_untouched = is_wanted && stamp.generation != 0 && self.ours.only(stamp.generation, generation);
         if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {
@@ -336,11 +338,13 @@ impl<K: NftTables> Reconciler<K> {
         let (of_pools, strays): (Vec<_>, Vec<_>) = unwanted_chains.into_iter().partition(may_be_pool_chain);
         remove_strays(&mut transaction, strays, unwanted_sets);
         transaction.add_elements(elements.into_all());
+        let ways = program.numbers().ways.elements_to(&of_pools);
+        transaction.add_elements(ways.iter().cloned());
         let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
         report.add(stamped.report.written, stamped.report.removed);
         stamped.report = report;
         let (mut applied, report) = stamped.applied(program, Way::Rewritten);
-        applied.lingering.chains = of_pools;
+        applied.lingering = Lingering { elements: keyed(ways).collect(), chains: of_pools };
         Ok((applied, report))
     }
 
@@ -368,7 +372,7 @@ impl<K: NftTables> Reconciler<K> {
 
     /// Puts our table in the place of one that is not laid out as ours, in one transaction.
     fn replace(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
-        let (program, elements) = Program::of(plan, StickyIds::default());
+        let (program, elements) = Program::of(plan, Numbers::default());
         let mut transaction = Transaction::new();
         transaction.delete_table_if_there();
         skeleton(&mut transaction, &program);
@@ -381,7 +385,7 @@ impl<K: NftTables> Reconciler<K> {
     /// Makes the table where there is none: in portions, what a cluster cannot do without first. The stamp comes with the last, so
     /// that a start that finds half of it writes everything.
     fn make(&mut self, plan: &FamilyPlan, mut generation: u32) -> Result<(Applied, SyncReport), SyncError> {
-        let (program, elements) = Program::of(plan, StickyIds::default());
+        let (program, elements) = Program::of(plan, Numbers::default());
         let mut portions = elements.in_portions(PORTION);
         let last = portions.pop().unwrap_or_default();
         let mut report = SyncReport::default();
@@ -439,6 +443,10 @@ impl Stamped {
         let applied = Applied { program, stamp, known, lingering: Lingering::default() };
         (applied, SyncReport { way, ..report })
     }
+}
+
+fn keyed(elements: Vec<Element>) -> impl Iterator<Item = ((Name, KeyBytes), Element)> {
+    elements.into_iter().map(|element| ((element.set.clone(), element.key.clone()), element))
 }
 
 /// Removes chains and sets that are not ours, as kube-proxy's where it was in charge meanwhile. They may use each other, and the

@@ -224,10 +224,11 @@ impl Words {
         words
     }
 
-    /// `K vmap @MAP`
-    pub fn follow(self, table: Table, map: &Name) -> Vec<Expression> {
-        let (mut words, _) = self.key(table);
-        words.push(Expression::Lookup { set: map.clone(), from: 1, to: Some(0) });
+    /// `meta priority set K map @MAP meta priority vmap @WAYS`
+    pub fn follow(self, table: Table, map: &Name, ways: &Name) -> Vec<Expression> {
+        let mut words = self.take_number(table, map);
+        words.push(Expression::Meta { key: MetaKey::Priority, to: 1 });
+        words.push(Expression::Lookup { set: ways.clone(), from: 1, to: Some(0) });
         words
     }
 
@@ -266,7 +267,7 @@ impl Words {
     }
 
     /// `meta priority set K map @MAP`
-    pub fn take_pool(self, table: Table, map: &Name) -> Vec<Expression> {
+    pub fn take_number(self, table: Table, map: &Name) -> Vec<Expression> {
         let (mut words, _) = self.key(table);
         words.extend(load_priority_from(map));
         words

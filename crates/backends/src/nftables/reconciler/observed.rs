@@ -11,9 +11,10 @@ use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, PoolId, PoolScope};
 use crate::nftables::frontend::mapped_scopes;
 use crate::nftables::keys;
 use crate::nftables::names::{SetName, Table, may_be_pool_chain, sticky_pools_map};
-use crate::nftables::program::{Elements, LAYOUT, Program};
+use crate::nftables::program::{Elements, LAYOUT, Numbers, Program};
 use crate::nftables::stamp::Stamp;
 use crate::nftables::sticky_ids::{StickyIds, parts_of};
+use crate::nftables::way_numbers::{WayNumbers, chain_in};
 
 /// What a table of our name says about itself.
 pub(super) enum Observed {
@@ -45,8 +46,17 @@ impl Observed {
     }
 }
 
+/// The numbers that a former run gave.
+pub(super) fn numbers(kernel: &mut impl NftTables, plan: &FamilyPlan) -> Result<Numbers, NetlinkError> {
+    let mut ways = WayNumbers::default();
+    for element in kernel.elements(&SetName::Ways.name())?.unwrap_or_default().elements {
+        ways.adopt(&element);
+    }
+    Ok(Numbers { sticky: sticky_ids(kernel, plan)?, ways })
+}
+
 /// The numbers that clients stick by, for the pools and endpoints that are still there.
-pub(super) fn sticky_ids(kernel: &mut impl NftTables, plan: &FamilyPlan) -> Result<StickyIds, NetlinkError> {
+fn sticky_ids(kernel: &mut impl NftTables, plan: &FamilyPlan) -> Result<StickyIds, NetlinkError> {
     let mut ids = StickyIds::default();
     let numbers = pool_numbers(kernel)?;
     let mut pools: BTreeMap<u32, PoolId> = BTreeMap::new();
@@ -149,13 +159,23 @@ pub(super) fn holds(
     let unread = [SetName::Affinity.name(), SetName::Stamp.name()];
     for set in program.sets().iter().filter(|set| !unread.contains(&set.name)) {
         let seen = kernel.elements(&set.name)?.unwrap_or_default();
-        let have: BTreeMap<&KeyBytes, &Option<Value>> =
-            seen.elements.iter().map(|element| (&element.key, &element.value)).collect();
-        if !seen.foreign.is_empty() || have != wanted.remove(&set.name).unwrap_or_default() {
+        let wanted = wanted.remove(&set.name).unwrap_or_default();
+        let have: BTreeMap<&KeyBytes, &Option<Value>> = seen
+            .elements
+            .iter()
+            .filter(|element| wanted.contains_key(&element.key) || !is_way_out_of_use(element))
+            .map(|element| (&element.key, &element.value))
+            .collect();
+        if !seen.foreign.is_empty() || have != wanted {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Chains of pool sizes that went out of use stay, and so does what leads to them.
+fn is_way_out_of_use(element: &Element) -> bool {
+    element.set == SetName::Ways.name() && chain_in(element).is_some_and(may_be_pool_chain)
 }
 
 /// Whether every set that is there under a name of ours is the set we would make.
