@@ -169,7 +169,7 @@ fn a_chain_that_comes_into_use_again_before_it_goes_stays() {
         lab.then(BOTH_GONE);
         nft(&["flush", "set", "ip", "kube-proxy", "cluster-ips"]);
         assert_eq!(lab.look().expect("a rewrite").lingering, 2);
-        lab.then(BOTH_BACK);
+        lab.try_then(BOTH_BACK).expect("a sync");
         assert_eq!(lab.contents(), before);
         assert_eq!(lab.look().expect("a look"), SyncReport::default());
     });
@@ -188,7 +188,7 @@ fn what_went_out_of_use_is_no_reason_to_write_at_a_restart() {
         assert_eq!(lab.look().expect("a restart"), SyncReport::default());
         // A chain of another size gets another number, the old one finds its own.
         lab.then("endpoint one 10.244.1.1 node a");
-        lab.then("endpoint one 10.244.1.9 node a");
+        lab.try_then("endpoint one 10.244.1.9 node a").expect("a sync");
         assert_eq!(services(), before);
         assert_eq!(lab.look().expect("a look"), SyncReport::default());
     });
