@@ -94,7 +94,10 @@ fn clean(family: IpFamily, stale: &StaleFlows, report: &impl Fn(Cleaned)) -> boo
         Ok(deleted) => {
             let took = began.elapsed();
             info!(v = 2, %family, deleted, ?took, "Looked for stale flows");
-            report(Cleaned { family, deleted, took });
+            // Where there is no UDP, kube-proxy looks for nothing, and counts nothing.
+            if deleted > 0 || stale.frontends().next().is_some() {
+                report(Cleaned { family, deleted, took });
+            }
             true
         }
         Err(error) => {
