@@ -14,6 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// `$1` log, `$2` folder to remove or nothing, then the program and its arguments. Descriptor 3 is the pipe: a shell
 /// gives what it starts in the background another input. The output is closed when the program has ended.
 const SCRIPT: &str = r#"
+# Who ends a test from the keyboard signals everybody; somebody must be left to kill the program.
+trap '' HUP INT TERM
 log=$1 folder=$2; shift 2
 exec 3<&0
 "$@" >"$log" 2>&1 3<&- </dev/null &
@@ -89,5 +91,30 @@ impl Leash {
 impl Drop for Leash {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+    use super::*;
+
+    fn process(id: u32) -> Pid {
+        i32::try_from(id).ok().and_then(Pid::from_raw).expect("a process")
+    }
+
+    #[test]
+    fn a_signal_to_everybody_does_not_save_the_program() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let script = ["-c".to_owned(), "echo $$; exec sleep 600".to_owned()];
+        let mut leash = Leash::start(Path::new("/bin/sh"), &script, &log).expect("a leash");
+        let program = std::iter::repeat_with(|| leash.log_end()).take(1_000_000).find_map(|said| said.parse().ok());
+        let program = process(program.expect("its number"));
+        kill_process(process(leash.shell.id()), Signal::TERM).expect("the shell is there");
+        assert!(test_kill_process(program).is_ok());
+        leash.end();
+        assert!(test_kill_process(program).is_err(), "it outlived its leash");
     }
 }
