@@ -96,7 +96,7 @@ bench-peer: setup ## Measure kube-proxy and Ferrule on one API server; tables, J
 	@scripts/setup test
 	@scripts/cluster-build
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
-	@OUT="$$(realpath -m '$(OUT)')" SIZES='$(SIZES)' cargo bench --quiet --locked -p ferrule --bench peer
+	@CI=true OUT="$$(realpath -m '$(OUT)')" SIZES='$(SIZES)' cargo bench --quiet --locked -p ferrule --bench peer
 
 .PHONY: soak
 soak: setup ## Churn, outages, flushes and restarts under load, with a report at the end [MINUTES=30]

@@ -27,6 +27,7 @@ fn what_was_to_go_is_not_forgotten_by_a_restart_or_a_look() {
                 lab.reconciler = Reconciler::new(client(IpFamily::V4));
             }
             lab.look().expect("a look");
+            lab.reconciler.finish().expect("the end of it");
             for set in [SetName::StickyPools, SetName::StickySlots, SetName::StickyEndpoints] {
                 assert_eq!(lab.count(set), 0, "left in {} (restarts: {restarts})", set.as_str());
             }
@@ -145,5 +146,27 @@ fn a_repair_leaves_alone_what_another_of_the_same_mind_wrote() {
         assert_eq!(other.sync(lab.plan(), Reason::Repair).expect("no repair"), SyncReport::default());
         nft(&["flush", "chain", "ip", "kube-proxy", "masquerading"]);
         assert_eq!(other.sync(lab.plan(), Reason::Repair).expect("a repair").way, Way::Rewritten);
+    });
+}
+
+/// Which number a chain has depends on what was there before it.
+#[test]
+fn a_repair_leaves_alone_what_another_wrote_with_numbers_of_its_own() {
+    in_namespace(|| {
+        let mut lab = Lab::of(TWO_SERVICES);
+        let mut other = Reconciler::new(client(IpFamily::V4));
+        other.sync(lab.plan(), Reason::Look).expect("the other adopts");
+        lab.then("endpoint one 10.244.1.9 node a\nendpoint one 10.244.1.8 node a");
+        lab.then("endpoint two 10.244.1.7 node a");
+        let numbers = || nft(&["list", "map", "ip", "kube-proxy", "ways"]);
+        let before = numbers();
+        // The other begins to count anew.
+        nft(&["flush", "ruleset"]);
+        assert_eq!(other.sync(lab.plan(), Reason::Look).expect("a repair").way, Way::Made);
+        assert_ne!(numbers(), before);
+        let plan = lab.world.family(IpFamily::V4).expect("a plan");
+        assert_eq!(lab.reconciler.sync(plan, Reason::Repair).expect("no repair"), SyncReport::default());
+        lab.try_then("endpoint two 10.244.1.6 node a").expect("the next change");
+        assert_eq!(other.sync(lab.plan(), Reason::Repair).expect("no repair"), SyncReport::default());
     });
 }

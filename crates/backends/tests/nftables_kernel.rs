@@ -173,6 +173,8 @@ fn what_others_break_is_healed_and_their_own_tables_are_left_alone() {
             &["flush", "chain", "ip", "kube-proxy", "nat-postrouting"],
             &["flush", "set", "ip", "kube-proxy", "cluster-ips"],
             &["flush", "map", "ip", "kube-proxy", "services"],
+            &["flush", "map", "ip", "kube-proxy", "ways"],
+            &["add", "element", "ip", "kube-proxy", "ways", "{ 7000:fff : goto cluster-ips-check }"],
             &["add", "element", "ip", "kube-proxy", "cluster-ips", "{ 10.1.2.3 }"],
             &["add", "chain", "ip", "kube-proxy", "stray"],
             &["add", "rule", "ip", "kube-proxy", "masquerading", "accept"],

@@ -117,6 +117,8 @@ pub struct Loop {
     looked_at: Instant,
     /// How often that is done, for who does it.
     rhythm: Option<Arc<Rhythm>>,
+    /// What is to be done once rules were written for the first time, whether that went well or not.
+    after_first_try: Option<Box<dyn FnOnce() + Send>>,
     /// What is to be done once our rules are complete, for the first time.
     after_first_sync: Option<Box<dyn FnOnce() + Send>>,
     log: LogHandle,
@@ -161,9 +163,17 @@ impl Loop {
             is_to_look: false,
             looked_at: Instant::now(),
             rhythm: None,
+            after_first_try: None,
             after_first_sync: None,
             log,
         }
+    }
+
+    /// Has something done after the first sync, whatever became of it.
+    #[must_use]
+    pub fn after_first_try(mut self, work: impl FnOnce() + Send + 'static) -> Self {
+        self.after_first_try = Some(Box::new(work));
+        self
     }
 
     /// Has something done once all rules are in the kernel for the first time.
@@ -310,6 +320,9 @@ impl Loop {
         }
         if std::mem::take(&mut self.took_in_much) {
             sys::give_back_freed_memory();
+        }
+        if let Some(work) = self.after_first_try.take() {
+            work();
         }
         if synced.is_well()
             && let Some(work) = self.after_first_sync.take()

@@ -27,6 +27,14 @@ const FILTER_REPLY: u16 = 2;
 const STATUS_MASK: u16 = 26;
 /// In a status: packets went both ways.
 const SEEN_REPLY: u32 = 1 << 1;
+const PROTOCOL_STATE: u16 = 4;
+/// In what is said of a protocol's state: which protocol, the state itself, and the one in which a first packet was seen and
+/// no more.
+const TCP_STATE: u16 = 1;
+const TCP_SYN_SENT: u8 = 1;
+const SCTP_STATE: u16 = 3;
+const SCTP_COOKIE_WAIT: u8 = 2;
+const STATE: u16 = 1;
 const IPV4_DESTINATION: u16 = 2;
 const IPV6_DESTINATION: u16 = 4;
 /// In a filter: which parts of the tuple count.
@@ -50,8 +58,8 @@ pub struct Flow {
     pub original: Direction,
     /// Who answers, and to whom: differs from the original where addresses are translated.
     pub reply: Direction,
-    /// Whether anybody answered.
-    pub is_answered: bool,
+    /// Whether it is but an attempt to connect, which nobody answered yet.
+    pub is_attempt: bool,
     /// All the kernel said about it, by which it is deleted.
     attributes: Vec<u8>,
 }
@@ -70,8 +78,8 @@ pub struct Direction {
 pub enum Which {
     /// Those that were sent somewhere.
     SentTo(SentTo),
-    /// Those that nobody answered yet.
-    Unanswered,
+    /// Attempts to connect that nobody answered yet.
+    Attempts,
 }
 
 /// Where flows were sent.
@@ -92,7 +100,7 @@ impl Which {
             Self::SentTo(SentTo::Anywhere) => true,
             Self::SentTo(SentTo::Port(port)) => destination.port() == port,
             Self::SentTo(SentTo::Address(address)) => destination == address,
-            Self::Unanswered => !flow.is_answered,
+            Self::Attempts => flow.is_attempt,
         }
     }
 }
@@ -111,24 +119,25 @@ impl Conntrack {
 
     /// The flows of a family and protocol. An interrupted list may lack some.
     pub fn flows(&mut self, family: Family, protocol: u8) -> Result<Dump<Flow>, NetlinkError> {
-        self.some_flows(family, protocol, Which::SentTo(SentTo::Anywhere))
+        self.some_flows(family, (protocol, Which::SentTo(SentTo::Anywhere)), |_| true)
     }
 
-    /// Some of them. The kernel picks them: it may know millions of others.
+    /// Some of them, and of those the wanted ones. The kernel picks them, and no others are kept: it may know millions.
     pub fn some_flows(
         &mut self,
         family: Family,
-        protocol: u8,
-        which: Which,
+        (protocol, which): (u8, Which),
+        is_wanted: impl Fn(&Flow) -> bool,
     ) -> Result<Dump<Flow>, NetlinkError> {
+        let is_asked_for = |flow: &Flow| flow.protocol == protocol && which.covers(flow) && is_wanted(flow);
         let fixed = [family.number(), 0, 0, 0];
-        match self.list(&filtered(fixed, protocol, which), protocol, which) {
+        match self.list(&filtered(fixed, protocol, which), &is_asked_for) {
             Err(error)
                 if error
                     .refusal()
                     .is_some_and(|refusal| refusal.is(Errno::OPNOTSUPP) || refusal.is(Errno::INVAL)) =>
             {
-                self.list(&fixed, protocol, which)
+                self.list(&fixed, &is_asked_for)
             }
             listed => listed,
         }
@@ -146,9 +155,12 @@ impl Conntrack {
         }
     }
 
-    fn list(&mut self, body: &[u8], protocol: u8, which: Which) -> Result<Dump<Flow>, NetlinkError> {
+    fn list(
+        &mut self,
+        body: &[u8],
+        is_asked_for: &dyn Fn(&Flow) -> bool,
+    ) -> Result<Dump<Flow>, NetlinkError> {
         let request = Request { operation: "listing conntrack's flows", kind: GET, body };
-        let is_asked_for = |flow: &Flow| flow.protocol == protocol && which.covers(flow);
         self.socket.dump(request, |message| flow(message).filter(is_asked_for))
     }
 }
@@ -158,10 +170,22 @@ pub fn flow(message: &Message<'_>) -> Option<Flow> {
     let attributes = message.attributes(FIXED);
     let (protocol, original) = direction(attributes.nested(ORIGINAL)?)?;
     let (_, reply) = direction(attributes.nested(REPLY)?)?;
-    // A kernel that does not say is not asked to forget anything.
-    let is_answered = attributes.number(STATUS).is_none_or(|status| status & SEEN_REPLY != 0);
+    let is_attempt = is_attempt(protocol, attributes);
     let attributes = message.body.get(FIXED..).unwrap_or_default().to_vec();
-    Some(Flow { protocol, original, reply, is_answered, attributes })
+    Some(Flow { protocol, original, reply, is_attempt, attributes })
+}
+
+/// What the kernel does not say so of is no attempt.
+fn is_attempt(protocol: u8, attributes: Attributes<'_>) -> bool {
+    let is_unanswered = attributes.number(STATUS).is_some_and(|status| status & SEEN_REPLY == 0);
+    let (of_protocol, first) = match protocol {
+        TCP => (TCP_STATE, TCP_SYN_SENT),
+        SCTP => (SCTP_STATE, SCTP_COOKIE_WAIT),
+        _ => return false,
+    };
+    let state = attributes.nested(PROTOCOL_STATE).and_then(|states| states.nested(of_protocol));
+    let state = state.and_then(|state| state.get(STATE)).and_then(Attribute::byte);
+    is_unanswered && state == Some(first)
 }
 
 fn direction(tuple: Attributes<'_>) -> Option<(u8, Direction)> {
@@ -189,7 +213,7 @@ fn addresses(attributes: Attributes<'_>) -> Option<(IpAddr, IpAddr)> {
 /// Asks for some flows of one protocol.
 fn filtered(fixed: [u8; FIXED], protocol: u8, which: Which) -> Vec<u8> {
     let (parts, address, port) = match which {
-        Which::Unanswered | Which::SentTo(SentTo::Anywhere) => (BY_PROTOCOL, None, None),
+        Which::Attempts | Which::SentTo(SentTo::Anywhere) => (BY_PROTOCOL, None, None),
         Which::SentTo(SentTo::Port(port)) => (BY_PROTOCOL | BY_DESTINATION_PORT, None, Some(port)),
         Which::SentTo(SentTo::Address(to)) => {
             (BY_PROTOCOL | BY_DESTINATION | BY_DESTINATION_PORT, Some(to.ip()), Some(to.port()))
@@ -211,7 +235,7 @@ fn filtered(fixed: [u8; FIXED], protocol: u8, which: Which) -> Vec<u8> {
             }
         });
     });
-    if which == Which::Unanswered {
+    if which == Which::Attempts {
         writer.bytes(STATUS, &0_u32.to_be_bytes());
         writer.bytes(STATUS_MASK, &SEEN_REPLY.to_be_bytes());
     }

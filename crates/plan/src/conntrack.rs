@@ -22,8 +22,8 @@ pub struct Flow {
     pub to: SocketAddr,
     /// Who answers: the endpoint, or `to` itself if the packets were not redirected.
     pub answered_by: SocketAddr,
-    /// Whether an answer was seen.
-    pub is_answered: bool,
+    /// Whether it is but an attempt to connect, which nobody answered yet.
+    pub is_attempt: bool,
 }
 
 /// Judges flows. Holds copies of what it needs, so that flows can be looked through while the plan goes on changing.
@@ -45,10 +45,10 @@ impl StaleFlows {
     pub fn under(plan: &FamilyPlan) -> Self {
         let mut stale = Self::default();
         for (key, _) in plan.frontends() {
-            if is_udp(key) {
-                stale.look_at(plan, *key);
-            } else {
-                stale.missed.insert(*key);
+            match *key {
+                _ if is_udp(key) => stale.look_at(plan, *key),
+                FrontendKey::Address(..) | FrontendKey::NodePort(..) => drop(stale.missed.insert(*key)),
+                FrontendKey::OtherPorts(_) | FrontendKey::LoopbackNodePort(..) => {}
             }
         }
         stale.knowing_host_of(plan)
@@ -98,7 +98,9 @@ impl StaleFlows {
         self.serving.extend(newer.serving);
         self.gone.extend(newer.gone);
         self.missed.extend(newer.missed);
-        self.host_addresses = newer.host_addresses;
+        if !newer.host_addresses.is_empty() {
+            self.host_addresses = newer.host_addresses;
+        }
     }
 
     /// Whether a flow must go.
@@ -148,7 +150,7 @@ impl StaleFlows {
     fn was_missed(&self, flow: &Flow) -> bool {
         let address = FrontendKey::Address(flow.to.ip(), flow.protocol, flow.to.port());
         let node_port = FrontendKey::NodePort(flow.protocol, flow.to.port());
-        !flow.is_answered
+        flow.is_attempt
             && flow.answered_by == flow.to
             && (self.missed.contains(&address)
                 || self.is_of_this_host(flow.to.ip()) && self.missed.contains(&node_port))

@@ -36,7 +36,7 @@ fn at(ip: &str, port: u16) -> SocketAddr {
 }
 
 fn udp(to: SocketAddr, answered_by: SocketAddr) -> Flow {
-    Flow { protocol: Udp, to, answered_by, is_answered: true }
+    Flow { protocol: Udp, to, answered_by, is_attempt: false }
 }
 
 fn is_stale(world: &World, flow: &Flow) -> bool {
@@ -80,6 +80,8 @@ fn only_ports_of_services_are_looked_at() {
     check("K10", &world, &not_redirected(3000), 0);
 }
 
+/// But for attempts that nobody answered: see below.
+///
 /// Row: model K6
 #[test]
 fn tcp_and_sctp_flows_are_never_stale() {
@@ -94,18 +96,18 @@ fn tcp_and_sctp_flows_are_never_stale() {
 #[test]
 fn an_attempt_to_connect_that_met_no_rules_goes_unless_somebody_answered() {
     let world = fixture();
-    let attempts = |to: &[SocketAddr], is_answered| -> Vec<Flow> {
-        let of = |protocol| move |to: &SocketAddr| Flow { protocol, is_answered, ..udp(*to, *to) };
+    let attempts = |to: &[SocketAddr], is_attempt| -> Vec<Flow> {
+        let of = |protocol| move |to: &SocketAddr| Flow { protocol, is_attempt, ..udp(*to, *to) };
         [Tcp, Sctp].into_iter().flat_map(|protocol| to.iter().map(of(protocol))).collect()
     };
     let frontends = FRONTENDS.map(|ip| at(ip, 8000));
-    check("to a Service", &world, &attempts(&frontends, false), 6);
-    check("answered", &world, &attempts(&frontends, true), 0);
-    check("to another port", &world, &attempts(&FRONTENDS.map(|ip| at(ip, 3000)), false), 0);
+    check("to a Service", &world, &attempts(&frontends, true), 6);
+    check("answered", &world, &attempts(&frontends, false), 0);
+    check("to another port", &world, &attempts(&FRONTENDS.map(|ip| at(ip, 3000)), true), 0);
     // The node port of this fixture is one of SCTP and UDP.
-    check("to a node port", &world, &attempts(&[at(NODE, 32000)], false), 1);
-    check("to another host's port", &world, &attempts(&[at("192.0.2.7", 32000)], false), 0);
-    let redirected = Flow { protocol: Tcp, is_answered: false, ..udp(frontends[0], at(SERVING, 9090)) };
+    check("to a node port", &world, &attempts(&[at(NODE, 32000)], true), 1);
+    check("to another host's port", &world, &attempts(&[at("192.0.2.7", 32000)], true), 0);
+    let redirected = Flow { protocol: Tcp, is_attempt: true, ..udp(frontends[0], at(SERVING, 9090)) };
     check("on its way to an endpoint", &world, &[redirected], 0);
 }
 

@@ -1,7 +1,7 @@
 //! Moves one family's table to a plan: a change costs the change, a start adopts what is there.
 //!
 //! Every commit leaves a [`Stamp`]. A start that finds its own stamp, with the hash of the wanted state and the present generation,
-//! reads and writes nothing. One that finds another generation verifies, and anything else is written anew in one transaction, so
+//! writes nothing, and reads no more than the numbers it gave. One that finds another generation verifies, and anything else is written anew in one transaction, so
 //! that packets see the old rules or the new ones. After a failed commit nothing is assumed.
 //!
 //! A packet may be between two lookups when a commit happens. So what verdicts are to point at is made in a commit before theirs,
@@ -134,7 +134,7 @@ impl<K: NftTables> Reconciler<K> {
                 self.rewrite_or_replace(plan, Program::of(plan, applied.program.numbers().clone()))?
             }
             (State::Applied(applied), Reason::Look) if self.is_untouched(&applied)? => {
-                self.settle(*applied)?
+                (*applied, SyncReport::default())
             }
             (State::Applied(applied), Reason::Repair) if Observed::is_in_force(&mut self.kernel)? => {
                 self.repair(plan, &applied)?
@@ -161,9 +161,11 @@ impl<K: NftTables> Reconciler<K> {
 
     /// Writes everything anew, unless it was another Ferrule of the same mind that wrote: two of them must not fight.
     fn repair(&mut self, plan: &FamilyPlan, applied: &Applied) -> Result<(Applied, SyncReport), SyncError> {
-        let (program, elements) = Program::of(plan, applied.program.numbers().clone());
-        if let Observed::Ours(stamp) = Observed::table(&mut self.kernel)?
-            && stamp != applied.stamp
+        let Observed::Ours(stamp) = Observed::table(&mut self.kernel)? else {
+            return self.rewrite_or_replace(plan, Program::of(plan, applied.program.numbers().clone()));
+        };
+        let (program, elements) = self.program(plan, stamp, Some(applied.program.numbers()))?;
+        if stamp != applied.stamp
             && stamp.hash == program.hash().as_number()
             && observed::holds(&mut self.kernel, &program, &elements)?
         {
@@ -171,6 +173,26 @@ impl<K: NftTables> Reconciler<K> {
             return Ok((applied, SyncReport::default()));
         }
         self.rewrite_or_replace(plan, (program, elements))
+    }
+
+    /// The program of a plan, with the numbers we know of, also if somebody emptied the maps that hold them. Those of the table
+    /// are read at a start, and where it looks as if another Ferrule gave others.
+    fn program(
+        &mut self,
+        plan: &FamilyPlan,
+        stamp: Stamp,
+        known: Option<&Numbers>,
+    ) -> Result<(Program, Elements), SyncError> {
+        let is_there = |made: &(Program, Elements)| stamp.hash == made.0.hash().as_number();
+        let with_ours = known.map(|known| Program::of(plan, known.clone()));
+        if let Some(made) = with_ours.filter(is_there) {
+            return Ok(made);
+        }
+        let with_theirs = Program::of(plan, observed::numbers(&mut self.kernel, plan)?);
+        Ok(match known.filter(|_| !is_there(&with_theirs)) {
+            Some(known) => Program::of(plan, known.clone()),
+            None => with_theirs,
+        })
     }
 
     /// Removes the table and all in it.
@@ -272,8 +294,7 @@ impl<K: NftTables> Reconciler<K> {
         Ok(stamped.report)
     }
 
-    /// Finds out what is there, and adopts it or writes everything. Clients stick by the numbers we know of, also if somebody
-    /// emptied the maps that hold them; only a start must read them.
+    /// Finds out what is there, and adopts it or writes everything.
     fn look(
         &mut self,
         plan: &FamilyPlan,
@@ -285,11 +306,7 @@ impl<K: NftTables> Reconciler<K> {
             Observed::Foreign => return self.replace(plan),
             Observed::Ours(stamp) => stamp,
         };
-        let numbers = match known {
-            Some(known) => known.clone(),
-            None => observed::numbers(&mut self.kernel, plan)?,
-        };
-        let (program, elements) = Program::of(plan, numbers);
+        let (program, elements) = self.program(plan, stamp, known)?;
         let is_wanted = stamp.hash == program.hash().as_number();
         let is_untouched = is_wanted && stamp.generation != 0 && self.ours.only(stamp.generation, generation);
         if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {

@@ -46,13 +46,14 @@ impl WayNumbers {
     pub fn assign(&mut self, chain: PoolChain) {
         if !self.chains.contains_key(&chain) {
             let former = self.former.remove(&chain.name());
-            let number = former.or_else(|| self.free()).unwrap_or(MARK);
-            self.taken.insert(number);
-            self.chains.insert(chain, number);
+            if let Some(number) = former.or_else(|| self.free()) {
+                self.taken.insert(number);
+                self.chains.insert(chain, number);
+            }
         }
     }
 
-    /// The first that nobody has: who counts the same chains in the same order comes to the same numbers.
+    /// The first that nobody has.
     fn free(&self) -> Option<u32> {
         (1..=MOST).map(|number| MARK | number).find(|number| !self.taken.contains(number))
     }

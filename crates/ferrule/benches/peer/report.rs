@@ -201,26 +201,62 @@ fn tables(measured: &[Measured]) -> String {
     text + &flatness(measured)
 }
 
-/// What must not depend on the size, beside each other.
+/// What must not depend on the size, beside each other, and whether it does not.
 fn flatness(measured: &[Measured]) -> String {
-    let mut text = "\n### At every size\n\n| Services x endpoints |".to_owned();
-    let mut lines = [
-        "| connections through a cluster IP, of direct: kube-proxy |".to_owned(),
-        "| the same: Ferrule |".to_owned(),
-        "| endpoint replaced, p50 ms: kube-proxy |".to_owned(),
-        "| the same: Ferrule |".to_owned(),
-    ];
-    for pair in measured.chunks(2) {
-        let _ = write!(text, " {} |", pair[0].size);
-        for (at, one) in pair.iter().enumerate() {
-            let rate = one.figures.rates.as_ref().map(|rates| 100.0 * rates.through / rates.direct);
-            let _ = write!(lines[at], " {} |", rate.map_or("–".into(), |rate| format!("{rate:.0} %")));
-            let time = of(one.figures.replaced.as_ref(), p50);
-            let _ = write!(lines[at + 2], " {} |", time.map_or("–".into(), number));
+    let sizes: Vec<String> = measured.chunks(2).map(|pair| format!(" {} |", pair[0].size)).collect();
+    let mut text = format!("\n### At every size\n\n| Services x endpoints |{} goal |\n", sizes.concat());
+    let _ = writeln!(text, "{}|", "|---".repeat(sizes.len() + 2));
+    for flat in &FLAT {
+        for make in [Make::KubeProxy, Make::Ferrule] {
+            let values: Vec<Option<f64>> = measured
+                .iter()
+                .filter(|one| one.make == make)
+                .map(|one| (flat.value)(&one.figures))
+                .collect();
+            let cells: Vec<String> =
+                values.iter().map(|value| format!(" {} |", value.map_or("–".into(), number))).collect();
+            let goal = if make == Make::Ferrule { flat.told(&values) } else { String::new() };
+            let _ = writeln!(text, "| {}: {make} |{} {goal} |", flat.name, cells.concat());
         }
     }
-    let columns = measured.len().div_ceil(2) + 1;
-    format!("{text}\n{}|\n{}\n", "|---".repeat(columns), lines.join("\n"))
+    text
+}
+
+/// Whether what the first and the last size have will do.
+type IsMet = fn(first: f64, last: f64) -> bool;
+
+/// A figure that must be at the largest size what it is at the smallest, but for a factor.
+struct Flat {
+    name: &'static str,
+    value: fn(&Figures) -> Option<f64>,
+    goal: Option<(&'static str, IsMet)>,
+}
+
+const FLAT: [Flat; 3] = [
+    Flat {
+        name: "through a cluster IP, % of direct",
+        value: |figures| figures.rates.as_ref().map(|rates| 100.0 * rates.through / rates.direct),
+        goal: Some(("90 % of the first", |first, last| last >= 0.9 * first)),
+    },
+    Flat {
+        name: "endpoint replaced, p50 ms",
+        value: |figures| of(figures.replaced.as_ref(), p50),
+        goal: None,
+    },
+    Flat {
+        name: "endpoint replaced, CPU ms",
+        value: |figures| of(figures.replaced.as_ref(), cpu),
+        goal: Some(("at most twice the first", |first, last| last <= 2.0 * first)),
+    },
+];
+
+impl Flat {
+    fn told(&self, values: &[Option<f64>]) -> String {
+        let (Some((name, is_met)), [Some(first), .., Some(last)]) = (self.goal, values) else {
+            return String::new();
+        };
+        format!("{name}: {}", if is_met(*first, *last) { "met" } else { "**missed**" })
+    }
 }
 
 impl Line {

@@ -12,7 +12,7 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{self, Family, News, NftWatch, What};
 use ferrule_model::IpFamily;
 use rustix::event::{PollFd, PollFlags, poll};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::Event;
 use crate::causes::with_causes;
@@ -71,7 +71,7 @@ pub fn listen_to_rules(own: Vec<u32>, events: Sender<Event>) {
         missed: || Event::RulesUncertain,
     };
     let work = move || {
-        let watch = NftWatch::open().inspect_err(tell).ok();
+        let watch = NftWatch::open().inspect_err(|error| tell(error, 0)).ok();
         if events.send(Event::RulesUncertain).is_ok() {
             listener.listen(watch, &events);
         }
@@ -103,23 +103,28 @@ impl<O, R, M> Listener<O, R, M> {
         R: FnMut(&mut W) -> Result<Vec<Event>, NetlinkError>,
         M: Fn() -> Event,
     {
+        let mut failures = 0_u32;
         loop {
             let read = watch.as_mut().map(|watch| {
                 wait(watch);
                 (self.read)(watch)
             });
             let news = match read {
-                Some(Ok(news)) => news,
+                Some(Ok(news)) => {
+                    failures = 0;
+                    news
+                }
                 failed => {
                     if let Some(Err(error)) = failed {
-                        tell(&error);
+                        tell(&error, failures);
                     }
+                    failures = failures.saturating_add(1);
                     #[expect(
                         clippy::disallowed_methods,
                         reason = "a socket that fails shows no state to wait for"
                     )]
                     std::thread::sleep(PAUSE);
-                    watch = (self.open)().inspect_err(tell).ok();
+                    watch = (self.open)().inspect_err(|error| tell(error, failures)).ok();
                     vec![(self.missed)()]
                 }
             };
@@ -130,8 +135,14 @@ impl<O, R, M> Listener<O, R, M> {
     }
 }
 
-fn tell(error: &NetlinkError) {
-    error!(err = with_causes(error), pause = ?PAUSE, "Listening to the kernel failed, it is begun anew");
+/// Told once; what goes on failing is for who wants to know more.
+fn tell(error: &NetlinkError, failures: u32) {
+    let err = with_causes(error);
+    if failures == 0 {
+        error!(err, pause = ?PAUSE, "Listening to the kernel failed, it is begun anew");
+    } else {
+        info!(v = 2, err, failures, "Listening to the kernel fails");
+    }
 }
 
 /// Waits until there is something to read. That this failed shows in reading, too.

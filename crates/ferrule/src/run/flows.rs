@@ -114,8 +114,9 @@ pub fn delete_stale(family: IpFamily, stale: &StaleFlows) -> Result<usize, Netli
     let mut deleted = 0;
     let mut failure = None;
     for (protocol, which) in questions(stale) {
-        let listed = kernel.some_flows(family_of(family), number_of(protocol), which)?;
-        for flow in listed.items.iter().filter(|flow| stale.contains(&as_planned(protocol, flow))) {
+        let is_stale = |flow: &conntrack::Flow| stale.contains(&as_planned(protocol, flow));
+        let listed = kernel.some_flows(family_of(family), (number_of(protocol), which), is_stale)?;
+        for flow in &listed.items {
             match kernel.delete(flow) {
                 Ok(()) => deleted += 1,
                 Err(error) => failure = Some(error),
@@ -129,7 +130,7 @@ fn questions(stale: &StaleFlows) -> Vec<(Protocol, Which)> {
     let mut questions: Vec<(Protocol, Which)> =
         places(stale).into_iter().map(|place| (Protocol::Udp, Which::SentTo(place))).collect();
     if stale.has_missed() {
-        questions.extend([(Protocol::Tcp, Which::Unanswered), (Protocol::Sctp, Which::Unanswered)]);
+        questions.extend([(Protocol::Tcp, Which::Attempts), (Protocol::Sctp, Which::Attempts)]);
     }
     questions
 }
@@ -150,7 +151,7 @@ fn places(stale: &StaleFlows) -> Vec<SentTo> {
 
 fn as_planned(protocol: Protocol, flow: &conntrack::Flow) -> Flow {
     let (to, answered_by) = (flow.original.destination, flow.reply.source);
-    Flow { protocol, to, answered_by, is_answered: flow.is_answered }
+    Flow { protocol, to, answered_by, is_attempt: flow.is_attempt }
 }
 
 fn number_of(protocol: Protocol) -> u8 {

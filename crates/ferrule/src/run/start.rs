@@ -172,13 +172,12 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     }
     let leftover_status = Arc::clone(&status);
     let (mode, period) = (settings.mode, settings.sync.period);
-    let after_first_sync = move || {
-        drift::listen_to_rules(own, inlet);
-        // New rules are complete before old ones go, so that no connection meets a node without rules.
-        leftovers::remove(mode, programs, (period, leftover_status));
-    };
-    let mut running =
-        Loop::new(proxy, &settings.sync, log).in_rhythm(rhythm).after_first_sync(after_first_sync);
+    // New rules are complete before old ones go, so that no connection meets a node without rules.
+    let clean_up = move || leftovers::remove(mode, programs, (period, leftover_status));
+    let mut running = Loop::new(proxy, &settings.sync, log)
+        .in_rhythm(rhythm)
+        .after_first_try(move || drift::listen_to_rules(own, inlet))
+        .after_first_sync(clean_up);
     Ok(running.run(told, &intake.inbox))
 }
 

@@ -16,6 +16,7 @@ use ferrule_testkit::netns::Seen;
 use crate::pair::Pair;
 
 const BRIEFLY: Duration = Duration::from_millis(200);
+const LONGER: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(4);
 const TRIES: usize = 10;
 const ROUNDS: usize = 6;
@@ -84,6 +85,11 @@ impl Asked {
         !self.agrees() && self.quiet_rounds < if is_silent { SILENT_ROUNDS } else { QUIET_ROUNDS }
     }
 
+    fn is_silent(&self) -> bool {
+        let silence = BTreeSet::from([Seen::Silent]);
+        self.theirs == silence && self.ours == silence
+    }
+
     fn is_answered(&self) -> bool {
         self.theirs.iter().any(|seen| matches!(seen, Seen::Answered { .. }))
     }
@@ -97,9 +103,10 @@ impl Asked {
     /// address on both. Who can reach itself is masqueraded then, or hears nothing.
     fn one_each(&self) -> bool {
         match (one(&self.theirs), one(&self.ours)) {
-            (Some(theirs), Some(ours)) => {
-                self.can_reach_itself || source(theirs).is_some_and(|seen| source(ours) == Some(seen))
+            (Some(theirs), Some(ours)) if self.can_reach_itself => {
+                [theirs, ours].iter().all(|seen| matches!(seen, Seen::Answered { .. } | Seen::Silent))
             }
+            (Some(theirs), Some(ours)) => source(theirs).is_some_and(|seen| source(ours) == Some(seen)),
             _ => false,
         }
     }
@@ -116,12 +123,23 @@ fn source(seen: &Seen) -> Option<IpAddr> {
     }
 }
 
+/// What came of a comparison.
+pub struct Compared {
+    /// How many packets found the same on both nodes.
+    pub agreed: usize,
+    /// How many were answered by an endpoint.
+    pub answered: usize,
+    pub different: Vec<Difference>,
+}
+
 /// How many packets were the same on both, and which were not.
-pub fn compare(pair: &Pair, world: &World, packets: Vec<Packet>) -> (usize, Vec<Difference>) {
+pub fn compare(pair: &Pair, world: &World, packets: Vec<Packet>) -> Compared {
     let mut asked: Vec<Asked> = packets.into_iter().map(|packet| Asked::new(packet, pair, world)).collect();
     // Alone at first: two connections of a client at the same moment may go to two endpoints, even with affinity.
     ask(pair, asked.iter_mut().collect(), 1, BRIEFLY);
     ask(pair, asked.iter_mut().filter(|asked| asked.is_answered()).collect(), TRIES, BRIEFLY);
+    // Two that are both just slow look alike.
+    ask(pair, asked.iter_mut().filter(|asked| asked.is_silent()).collect(), 1, LONGER);
     for _ in 0..ROUNDS {
         let open: Vec<&mut Asked> = asked.iter_mut().filter(|asked| !asked.agrees()).collect();
         ask(pair, open, TRIES, BRIEFLY);
@@ -137,10 +155,11 @@ pub fn compare(pair: &Pair, world: &World, packets: Vec<Packet>) -> (usize, Vec<
         ask(pair, asked.iter_mut().filter(|asked| asked.is_open()).collect(), TRIES, LONG);
     }
     let total = asked.len();
+    let answered = asked.iter().filter(|asked| asked.is_answered()).count();
     let odd = asked.into_iter().filter(|asked| !asked.agrees());
-    let differences: Vec<Difference> =
+    let different: Vec<Difference> =
         odd.map(|Asked { packet, theirs, ours, .. }| Difference { packet, theirs, ours }).collect();
-    (total - differences.len(), differences)
+    Compared { agreed: total - different.len(), answered, different }
 }
 
 /// Sends packets to both nodes at the same time.

@@ -19,7 +19,7 @@ use ferrule_plan::Packet;
 use ferrule_testkit::netns::NetSpec;
 use ferrule_testkit::{Scene, Story, api_server, netns, stories_in};
 
-use comparison::compare;
+use comparison::{Compared, compare};
 use pair::Pair;
 
 /// They share an API server, whose every Service is everybody's.
@@ -38,15 +38,17 @@ const PROXIES: [&str; 4] = [
 struct Tally {
     clusters: usize,
     packets: usize,
+    answered: usize,
     different: Vec<String>,
 }
 
 impl Tally {
     fn check(self, mode: &str, what: &str) {
-        let Self { clusters, packets, different } = self;
-        println!("{mode}: {packets} packets to {clusters} {what} agreed");
+        let Self { clusters, packets, answered, different } = self;
+        println!("{mode}: {packets} packets to {clusters} {what} agreed, {answered} of them answered");
         assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
         assert!(packets > clusters, "too few packets");
+        assert!(answered * 4 > packets, "only {answered} of {packets} packets were answered");
     }
 }
 
@@ -85,8 +87,9 @@ fn tell(pair: &mut Pair, name: &str, scene: &Scene, tally: &mut Tally) {
         tally.different.push(format!("{name}: {problem}"));
         return;
     }
-    let (agreed, different) = compare(pair, &scene.world, packets);
+    let Compared { agreed, answered, different } = compare(pair, &scene.world, packets);
     tally.packets += agreed;
+    tally.answered += answered;
     tally.different.extend(different.into_iter().map(|one| format!("{name}: {one}")));
 }
 
@@ -118,8 +121,9 @@ fn one_random_cluster(pair: &mut Pair, proxy: &str, seed: u64, tally: &mut Tally
             tally.different.push(format!("seed {seed}, {state}: {problem}\n{}", lines.join("\n")));
             return;
         }
-        let (agreed, different) = compare(pair, &world, cluster.packets());
+        let Compared { agreed, answered, different } = compare(pair, &world, cluster.packets());
         tally.packets += agreed;
+        tally.answered += answered;
         if let Some(first) = different.first() {
             let found: Vec<String> = different.iter().map(ToString::to_string).collect();
             // At once: making it smaller takes its time.

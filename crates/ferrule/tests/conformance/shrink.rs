@@ -84,5 +84,5 @@ fn subject(line: &str) -> &str {
 
 fn differs(pair: &mut Pair, proxy: &str, lines: &[String], packet: &Packet) -> bool {
     let Some(world) = world(proxy, lines) else { return false };
-    pair.settle(&world).is_ok() && !compare(pair, &world, vec![packet.clone()]).1.is_empty()
+    pair.settle(&world).is_ok() && !compare(pair, &world, vec![packet.clone()]).different.is_empty()
 }

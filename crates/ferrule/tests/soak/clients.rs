@@ -1,6 +1,6 @@
 //! Clients in pods, outside and on the node itself, who connect all the time and keep count.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -20,7 +20,15 @@ pub struct Clients<'scope>(Vec<ScopedJoinHandle<'scope, Attempts>>);
 #[derive(Default)]
 pub struct Attempts {
     pub tried: usize,
-    pub failed: Vec<(Instant, String)>,
+    pub failed: Vec<Failure>,
+}
+
+/// A connection that came to nothing.
+pub struct Failure {
+    pub at: Instant,
+    /// Whether it was tried until patience ended; otherwise somebody said no.
+    pub is_timeout: bool,
+    pub what: String,
 }
 
 impl<'scope> Clients<'scope> {
@@ -52,7 +60,8 @@ fn connect_on_and_on(to: SocketAddr, run: &Run) -> Attempts {
         let began = Instant::now();
         attempts.tried += 1;
         if let Err(error) = connect(to) {
-            attempts.failed.push((began, format!("{to}: {error}")));
+            let is_timeout = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
+            attempts.failed.push(Failure { at: began, is_timeout, what: format!("{to}: {error}") });
         }
         std::thread::park_timeout(EVERY.saturating_sub(began.elapsed()));
     }

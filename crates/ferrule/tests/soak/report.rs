@@ -3,20 +3,22 @@
 use std::time::{Duration, Instant};
 
 use crate::Run;
-use crate::clients::Attempts;
+use crate::clients::{Attempts, Failure};
 use crate::disruptions::Disrupted;
 use crate::site::Site;
 
-/// A connection whose first packet meets no rules is not translated, and stays so however often it is sent again.
+/// Who asked while rules were missing may have been refused: that cannot be helped. A first packet that was lost must not be.
 const AROUND_A_FLUSH: Duration = Duration::from_secs(1);
-/// Memory that a process may have more at its end than when it was first looked at, in the second half.
-const GROWTH: f64 = 8.0;
+/// Memory that a process may have more at its end than when it was first looked at, in the second half, in MiB.
+const GROWTH: f64 = 2.0;
+/// What four clients that try a hundred times a second must do on the slowest of machines.
+const TRIES_A_SECOND: usize = 20;
 
 pub struct Report {
     lasted: Duration,
     tried: usize,
     failed: Vec<String>,
-    failed_by_flush: usize,
+    refused_by_flush: usize,
     changes: usize,
     disrupted: Disrupted,
     syncs: f64,
@@ -31,8 +33,9 @@ impl Report {
         let lasted = run.began.elapsed();
         site.server.start_api_server().map_err(|error| error.with_sources()).expect("the API server");
         site.until_all_is_seen();
-        let (failed_by_flush, failed): (Vec<_>, Vec<_>) =
-            attempts.failed.into_iter().partition(|(at, _)| is_around_a_flush(*at, &disrupted.flushes));
+        let is_excused =
+            |failure: &Failure| !failure.is_timeout && is_around_a_flush(failure.at, &disrupted.flushes);
+        let (refused_by_flush, failed): (Vec<_>, Vec<_>) = attempts.failed.into_iter().partition(is_excused);
         let syncs = site.metric("kubeproxy_sync_proxy_rules_duration_seconds_count");
         let written = site.metric("ferrule_sync_objects_written_total");
         drop(disrupted.proxy.take().map(ferrule_testkit::Program::terminate));
@@ -42,8 +45,8 @@ impl Report {
         Self {
             lasted,
             tried: attempts.tried,
-            failed: failed.into_iter().map(|(at, failed)| told(at, &failed, run, &disrupted)).collect(),
-            failed_by_flush: failed_by_flush.len(),
+            failed: failed.iter().map(|failure| told(failure, run, &disrupted)).collect(),
+            refused_by_flush: refused_by_flush.len(),
             changes,
             syncs,
             written,
@@ -62,7 +65,7 @@ impl Report {
         println!("| flushes of the rules by somebody else | {} |", self.disrupted.flushes.len());
         println!("| connections tried | {} |", self.tried);
         println!("| failed | {} |", self.failed.len());
-        println!("| failed whose first packet came while rules were flushed | {} |", self.failed_by_flush);
+        println!("| refused because rules were flushed at that moment | {} |", self.refused_by_flush);
         println!("| syncs of the last process | {} |", self.syncs);
         println!("| objects written by the last process | {} |", self.written);
         println!(
@@ -72,7 +75,8 @@ impl Report {
     }
 
     pub fn check(&self) {
-        assert!(self.tried > 100, "only {} connections were tried", self.tried);
+        let at_least = TRIES_A_SECOND * usize::try_from(self.lasted.as_secs()).unwrap_or(usize::MAX);
+        assert!(self.tried > at_least, "only {} connections were tried", self.tried);
         assert_eq!(self.failed, Vec::<String>::new(), "of {}", self.tried);
         assert!(self.drift == 0.0, "{} objects were not as they should be", self.drift);
         let (first, last, _) = self.memory();
@@ -94,9 +98,10 @@ impl Report {
 }
 
 /// A failure with its time, and how long it was after the last flush.
-fn told(at: Instant, failed: &str, run: &Run, disrupted: &Disrupted) -> String {
+fn told(failure: &Failure, run: &Run, disrupted: &Disrupted) -> String {
+    let at = failure.at;
     let since = disrupted.flushes.iter().rev().find(|flush| flush.1 < at).map(|flush| at - flush.1);
-    format!("{failed}, at {:?}, {since:?} after a flush", at - run.began)
+    format!("{}, at {:?}, {since:?} after a flush", failure.what, at - run.began)
 }
 
 fn is_around_a_flush(at: Instant, flushes: &[(Instant, Instant)]) -> bool {

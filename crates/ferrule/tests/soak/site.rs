@@ -104,9 +104,11 @@ impl Site {
 
     /// The sum of all series of a metric.
     pub fn metric(&self, name: &str) -> f64 {
-        let page = self.net.node().page(10249, "/metrics").unwrap_or_default();
+        let page = self.net.node().page(10249, "/metrics").expect("the metrics");
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
-        page.lines().filter(of_name).filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+        let values =
+            page.lines().filter(of_name).filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+        values.reduce(|sum, value| sum + value).expect("the metric")
     }
 }
 

@@ -5,10 +5,11 @@ use ferrule_testkit::netns::{Seen, or_skip};
 use crate::stand::{ASKING_POD, PATIENCE, PODS, Stand, VIP, is_answered_by, service, slice};
 
 /// Each thing that is done to the table, and what the log says of it.
-const DAMAGE: [(&[&str], &str); 6] = [
+const DAMAGE: [(&[&str], &str); 7] = [
     (&["flush", "ruleset"], "table removed"),
     (&["delete", "table", "ip", "kube-proxy"], "table removed"),
     (&["flush", "map", "ip", "kube-proxy", "services"], "elements of services removed"),
+    (&["flush", "map", "ip", "kube-proxy", "ways"], "elements of ways removed"),
     (&["flush", "chain", "ip", "kube-proxy", "services"], "rule of services removed"),
     (&["add", "chain", "ip", "kube-proxy", "stray"], "chain stray added or changed"),
     (&["add", "table", "ip", "kube-proxy", "{ flags dormant; }"], "table added or changed"),

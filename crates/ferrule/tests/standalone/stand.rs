@@ -98,7 +98,8 @@ impl Stand {
     /// How many flows of a protocol.
     pub fn flows_of(&self, protocol: u8, to: &str, port: u16) -> usize {
         let to = Which::SentTo(SentTo::Address(SocketAddr::new(ip(to), port)));
-        let listed = self.net.node().run(|| Conntrack::open()?.some_flows(Family::Ip, protocol, to));
+        let listed =
+            self.net.node().run(|| Conntrack::open()?.some_flows(Family::Ip, (protocol, to), |_| true));
         listed.expect("the node").expect("a list of flows").items.len()
     }
 

@@ -110,7 +110,8 @@ mod tests {
         let log = folder.path().join("log");
         let script = ["-c".to_owned(), "echo $$; exec sleep 600".to_owned()];
         let mut leash = Leash::start(Path::new("/bin/sh"), &script, &log).expect("a leash");
-        let program = std::iter::repeat_with(|| leash.log_end()).take(1_000_000).find_map(|said| said.parse().ok());
+        let program =
+            std::iter::repeat_with(|| leash.log_end()).take(1_000_000).find_map(|said| said.parse().ok());
         let program = process(program.expect("its number"));
         kill_process(process(leash.shell.id()), Signal::TERM).expect("the shell is there");
         assert!(test_kill_process(program).is_ok());

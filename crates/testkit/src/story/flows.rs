@@ -11,7 +11,7 @@ pub(super) fn flow(to: &str, answered_by: &str) -> Result<Flow, String> {
     let (protocol, to) = parts.ok_or_else(|| format!("\"{to}\" should be ADDRESS:PORT/PROTOCOL"))?;
     let protocol = Protocol::parse(&protocol.to_ascii_uppercase())
         .ok_or_else(|| format!("\"{protocol}\" is not a protocol"))?;
-    Ok(Flow { protocol, to: socket(to)?, answered_by: socket(answered_by)?, is_answered: true })
+    Ok(Flow { protocol, to: socket(to)?, answered_by: socket(answered_by)?, is_attempt: false })
 }
 
 fn socket(text: &str) -> Result<SocketAddr, String> {
