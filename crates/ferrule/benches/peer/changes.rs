@@ -9,10 +9,11 @@ use serde_json::json;
 use crate::cluster::{
     cluster_ip, endpoint, endpoint_port, endpoints_json, make_service, make_slice, slice_path,
 };
-use crate::prober::time_until;
+use crate::prober::{Times, time_until};
 use crate::proxy::{Make, Site};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+const TIMES: Times = Times { every: Duration::from_millis(1), patience: PATIENCE };
 
 /// Times of changes of one kind, sorted, and the CPU time each cost.
 pub struct Changes {
@@ -45,7 +46,7 @@ pub fn new_services(site: &Site<'_>, program: &Program, make: Make) -> Changes {
         let began = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(|| make_slice(&client, nth, &[endpoint(nth)]));
-            time_until(site.pod(), cluster_ip(nth), began, PATIENCE, |_| true)
+            time_until(site.pod(), cluster_ip(nth), began, TIMES, |_| true)
         })
     })
 }
@@ -56,7 +57,7 @@ pub fn replaced_endpoints(site: &Site<'_>, program: &Program, make: Make) -> Cha
     let nth = site.cluster.unused();
     make_service(&client, nth);
     make_slice(&client, nth, &[endpoint(0)]);
-    let is_served = time_until(site.pod(), cluster_ip(nth), Instant::now(), PATIENCE, |_| true);
+    let is_served = time_until(site.pod(), cluster_ip(nth), Instant::now(), TIMES, |_| true);
     assert!(is_served.is_some(), "a new Service was never served");
     let mut version = 0;
     measured(program, how_many(make), || {
@@ -66,7 +67,7 @@ pub fn replaced_endpoints(site: &Site<'_>, program: &Program, make: Make) -> Cha
         let began = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(|| client.patch(&slice_path(nth), &change).expect("a change"));
-            time_until(site.pod(), cluster_ip(nth), began, PATIENCE, |by| by == wanted)
+            time_until(site.pod(), cluster_ip(nth), began, TIMES, |by| by == wanted)
         })
     })
 }

@@ -18,6 +18,8 @@ const NODE_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 const BEYOND: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
 /// All endpoints, wherever they are.
 const ENDPOINTS: &str = "10.244.0.0/14";
+/// All cluster IPs.
+const CLUSTER_IPS: &str = "10.96.0.0/12";
 const PORT: u16 = 8080;
 const HANDS: usize = 16;
 /// Services that tests of changes make up, beyond those of the size.
@@ -158,8 +160,9 @@ pub fn world() -> NetWorld {
     let spec = NetSpec::node([NODE_ADDRESS.into()]).pod(POD.into(), &[]).beyond(BEYOND.into(), &[]);
     let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
     let beyond = net.namespace_of(BEYOND.into()).expect("somebody beyond");
-    let route = format!("route add local {ENDPOINTS} dev lo\n");
-    beyond.feed("ip", &["-batch", "-"], &route).expect("a route");
+    // A packet to a cluster IP that nobody translated would be sent back, and go round until its time to live is over.
+    let routes = format!("route add local {ENDPOINTS} dev lo\nroute add blackhole {CLUSTER_IPS}\n");
+    beyond.feed("ip", &["-batch", "-"], &routes).expect("routes");
     let listener = beyond.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)));
     let listener = listener.expect("the namespace").expect("a listener");
     // Ends with the process: a benchmark has no other end.

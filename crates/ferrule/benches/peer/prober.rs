@@ -1,5 +1,5 @@
-//! Connects again and again until somebody certain answers: a new attempt every millisecond, each from a port of its own, so
-//! that a lost one costs no more than that.
+//! Connects again and again until somebody certain answers: a new attempt every few milliseconds, each from a port of its own,
+//! so that a lost one costs no more than that.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -10,7 +10,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SocketFlags, SocketType};
 
-const EVERY: Duration = Duration::from_millis(1);
 /// Attempts older than these are given up.
 const IN_FLIGHT: usize = 64;
 
@@ -19,27 +18,34 @@ pub fn time_until(
     from: &Namespace,
     to: SocketAddr,
     since: Instant,
-    patience: Duration,
+    times: Times,
     is_wanted: impl Fn(SocketAddr) -> bool + Send + Sync,
 ) -> Option<Duration> {
-    from.run(|| probe(to, since, patience, &is_wanted)).expect("the namespace")
+    from.run(|| probe(to, since, times, &is_wanted)).expect("the namespace")
+}
+
+/// How often and how long it is tried.
+#[derive(Clone, Copy)]
+pub struct Times {
+    pub every: Duration,
+    pub patience: Duration,
 }
 
 fn probe(
     to: SocketAddr,
     since: Instant,
-    patience: Duration,
+    times: Times,
     is_wanted: &dyn Fn(SocketAddr) -> bool,
 ) -> Option<Duration> {
     let mut attempts: Vec<OwnedFd> = Vec::new();
     let mut next = Instant::now();
-    while since.elapsed() < patience {
+    while since.elapsed() < times.patience {
         if Instant::now() >= next {
             attempts.extend(attempt(to));
             if attempts.len() > IN_FLIGHT {
                 attempts.remove(0);
             }
-            next = Instant::now() + EVERY;
+            next = Instant::now() + times.every;
         }
         wait(&attempts, next.saturating_duration_since(Instant::now()));
         let mut is_over = false;

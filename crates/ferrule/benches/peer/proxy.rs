@@ -11,10 +11,12 @@ use ferrule_testkit::api_server::{User, program};
 use ferrule_testkit::netns::{Namespace, NetWorld};
 
 use crate::cluster::{Cluster, NODE, POD, cluster_ip, world};
-use crate::prober::time_until;
+use crate::prober::{Times, time_until};
 
 /// kube-proxy's time limit for a start.
 const PATIENCE: Duration = Duration::from_mins(4);
+/// A start takes its time: who asks must not keep the cores busy.
+const TIMES: Times = Times { every: Duration::from_millis(5), patience: PATIENCE };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Make {
@@ -82,7 +84,7 @@ impl<'a> Site<'a> {
         let last = self.cluster.size.services - 1;
         let last_by_name = (0..=last).max_by_key(ToString::to_string).unwrap_or_default();
         let times = [last_by_name, last, last / 2, 0]
-            .map(|nth| time_until(self.pod(), cluster_ip(nth), began, PATIENCE, |_| true));
+            .map(|nth| time_until(self.pod(), cluster_ip(nth), began, TIMES, |_| true));
         times.into_iter().try_fold(Duration::ZERO, |longest, time| Some(longest.max(time?)))
     }
 
