@@ -58,3 +58,35 @@ fn adjust_oom_score(score: i32, files: &mut impl HostFiles) {
         info!(v = 2, err = with_causes(&error), "The OOM score stays as it is");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use ferrule_kernel::sysctl::SysctlError;
+
+    use super::*;
+
+    /// A host on which nothing can be written, for one reason.
+    struct Refusing(io::ErrorKind, usize);
+
+    impl HostFiles for Refusing {
+        fn read(&self, path: &str) -> Result<String, SysctlError> {
+            Err(SysctlError::Read { path: path.into(), source: self.0.into() })
+        }
+
+        fn write(&mut self, path: &str, value: &str) -> Result<(), SysctlError> {
+            self.1 += 1;
+            Err(SysctlError::Write { path: path.into(), value: value.into(), source: self.0.into() })
+        }
+    }
+
+    #[test]
+    fn the_oom_score_is_tried_twice_but_for_a_lack_of_permission() {
+        for (why, tries) in [(io::ErrorKind::NotFound, 2), (io::ErrorKind::PermissionDenied, 1)] {
+            let mut files = Refusing(why, 0);
+            adjust_oom_score(-999, &mut files);
+            assert_eq!(files.1, tries, "{why}");
+        }
+    }
+}
