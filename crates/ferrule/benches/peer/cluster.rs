@@ -11,6 +11,8 @@ use ferrule_watch::server::{ApiClient, ServerSource};
 use serde_json::{Value, json};
 
 use crate::source::source;
+use crate::store::Store;
+use crate::stored;
 
 pub const NODE: &str = "bench-node";
 pub const POD: Ipv4Addr = Ipv4Addr::new(10, 243, 0, 5);
@@ -20,7 +22,7 @@ const BEYOND: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
 const ENDPOINTS: &str = "10.244.0.0/14";
 /// All cluster IPs.
 const CLUSTER_IPS: &str = "10.96.0.0/12";
-const PORT: u16 = 8080;
+pub const PORT: u16 = 8080;
 const HANDS: usize = 16;
 /// Services that tests of changes make up, beyond those of the size.
 const FIRST_EXTRA: usize = 100_000;
@@ -66,25 +68,26 @@ impl Cluster {
         Self { server, source, size, extra: AtomicUsize::new(FIRST_EXTRA) }
     }
 
-    /// Adds Services up to a size of as many endpoints each.
+    /// Adds Services up to a size of as many endpoints each. They are put into the API server's store: through itself each takes
+    /// the longer the more there are, a quarter of an hour for the largest size.
     pub fn grow(&mut self, size: Size) {
         let next = AtomicUsize::new(self.size.services);
-        let endpoints = size.endpoints;
         std::thread::scope(|scope| {
             for _ in 0..HANDS {
                 scope.spawn(|| {
-                    let client = self.client();
+                    let store = self.server.namespace().run(Store::connect);
+                    let mut store = store.expect("the namespace").expect("etcd");
+                    let mut put = |(key, value): (String, Value)| store.put(&key, &value).expect("an object");
                     loop {
                         let nth = next.fetch_add(1, Ordering::Relaxed);
                         if nth >= size.services {
                             return;
                         }
-                        make_service(&client, nth);
-                        make_slice(
-                            &client,
-                            nth,
-                            &(0..endpoints).map(|at| endpoint(nth * 10 + at)).collect::<Vec<_>>(),
-                        );
+                        put(stored::ip_address(nth));
+                        put(stored::service(nth));
+                        let endpoints: Vec<Ipv4Addr> =
+                            (0..size.endpoints).map(|at| endpoint(nth * 10 + at)).collect();
+                        put(stored::slice(nth, &endpoints));
                     }
                 });
             }
@@ -116,15 +119,20 @@ pub fn make_service(client: &ApiClient, nth: usize) {
 }
 
 pub fn make_slice(client: &ApiClient, nth: usize, endpoints: &[Ipv4Addr]) {
-    let slice = json!({
+    let slice = slice(nth, endpoints);
+    client.create(&objects_path("default", "endpointslices"), &slice).expect("a slice");
+}
+
+/// The endpoints of a Service.
+pub fn slice(nth: usize, endpoints: &[Ipv4Addr]) -> Value {
+    json!({
         "metadata": {
             "name": format!("service-{nth}-a"),
             "labels": { "kubernetes.io/service-name": format!("service-{nth}") },
         },
         "addressType": "IPv4", "ports": [{ "name": "http", "port": PORT, "protocol": "TCP" }],
         "endpoints": endpoints_json(endpoints),
-    });
-    client.create(&objects_path("default", "endpointslices"), &slice).expect("a slice");
+    })
 }
 
 pub fn endpoints_json(endpoints: &[Ipv4Addr]) -> Value {

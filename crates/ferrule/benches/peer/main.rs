@@ -16,6 +16,9 @@ mod rate;
 mod report;
 #[path = "../cluster/source.rs"]
 mod source;
+#[path = "../cluster/store.rs"]
+mod store;
+mod stored;
 mod usage;
 
 use ferrule_testkit::api_server::or_skip;
