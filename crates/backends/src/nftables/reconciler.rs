@@ -184,15 +184,12 @@ impl<K: NftTables> Reconciler<K> {
         known: Option<&Numbers>,
     ) -> Result<(Program, Elements), SyncError> {
         let is_there = |made: &(Program, Elements)| stamp.hash == made.0.hash().as_number();
-        let with_ours = known.map(|known| Program::of(plan, known.clone()));
-        if let Some(made) = with_ours.filter(is_there) {
-            return Ok(made);
+        let mut with_ours = known.map(|known| Program::of(plan, known.clone()));
+        if let Some(with_ours) = with_ours.take_if(|made| is_there(made)) {
+            return Ok(with_ours);
         }
         let with_theirs = Program::of(plan, observed::numbers(&mut self.kernel, plan)?);
-        Ok(match known.filter(|_| !is_there(&with_theirs)) {
-            Some(known) => Program::of(plan, known.clone()),
-            None => with_theirs,
-        })
+        Ok(with_ours.filter(|_| !is_there(&with_theirs)).unwrap_or(with_theirs))
     }
 
     /// Removes the table and all in it.
