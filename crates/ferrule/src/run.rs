@@ -226,6 +226,8 @@ impl Loop {
                 self.proxy.take(news)
             }
             Event::InSync(kind) => {
+                // Its list came in portions.
+                self.took_in_much = true;
                 self.gate.pass(kind, Instant::now());
                 true
             }

@@ -1,8 +1,9 @@
 //! The API server as a source of changes: watches of Services, EndpointSlices, ServiceCIDRs and this Node.
 //!
 //! [`ServerSource::start`] hands every change to a sink, from a thread of its own; the rest of the program needs no async
-//! code. All requests share one HTTP/2 connection. What a list says is handed over whole, so that a sink never sees half
-//! of one. It keeps the names it told, never objects, and decides nothing: the loop of one watch is in `watching`.
+//! code. All requests share one HTTP/2 connection. What the first list of a kind says is handed over while it comes in, with
+//! a word when it is complete; what later ones say is handed over whole, so that who acts upon changes never sees half of one.
+//! It keeps the names it told, never objects, and decides nothing: the loop of one watch is in `watching`.
 
 mod access;
 mod advice;
@@ -14,6 +15,7 @@ mod error;
 mod events;
 mod items;
 mod known;
+mod lists;
 mod protobuf;
 mod rate;
 mod reporter;
@@ -39,9 +41,15 @@ pub use traffic::{Asked, Manner, Target, Traffic};
 
 use access::Access;
 use connection::Connection;
+use lists::Lists;
 use reporter::Reporter;
 use resource::Resource;
 use watching::Watching;
+
+/// A handful of objects come soonest as the beginning of their watch.
+const FEW: Option<Lists> = Some(Lists::Streamed);
+/// For many, the server is to say what is best.
+const MANY: Option<Lists> = None;
 
 /// How the API server is reached.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +67,8 @@ pub struct ServerConfig {
 /// What a source has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceEvent {
-    /// Something changed. What a list says comes in one piece, deletions included.
+    /// Something changed. Once all there is of a kind has been told, what a list says of it comes in one piece, deletions
+    /// included.
     Changes(Batch),
     /// All there is of a kind has been told. Comes once for each kind.
     InSync(ObjectKind),
@@ -187,16 +196,16 @@ fn run(runtime: Runtime, watches: &Watches, stopped: oneshot::Receiver<()>) {
 impl Watches {
     /// Never ends: every watch is tried again.
     async fn run(&self) {
-        let watching = |kind| {
+        let watching = |kind, lists| {
             let resource = Resource::of(kind, &self.own_node, self.encoding);
-            Watching::new(resource, &self.connection, &self.reporter).run()
+            Watching::new((resource, lists), &self.connection, &self.reporter).run()
         };
         // The Node first: nothing can be served before it is known who we are.
         tokio::join!(
-            watching(ObjectKind::Node),
-            watching(ObjectKind::ServiceCidr),
-            watching(ObjectKind::Service),
-            watching(ObjectKind::EndpointSlice),
+            watching(ObjectKind::Node, FEW),
+            watching(ObjectKind::ServiceCidr, FEW),
+            watching(ObjectKind::Service, MANY),
+            watching(ObjectKind::EndpointSlice, MANY),
         );
     }
 }

@@ -282,7 +282,7 @@ fn who_may_not_watch_is_told_what_is_missing() {
     let mut watcher = Watcher::with(server.namespace(), access, "stranger-node");
     let message = watcher.trouble(ObjectKind::EndpointSlice);
     assert!(
-        message.starts_with("watching EndpointSlices at https://172.31.0.1:6443/apis/discovery"),
+        message.starts_with("listing EndpointSlices at https://172.31.0.1:6443/apis/discovery"),
         "{message}"
     );
     assert!(message.contains("403 Forbidden") && message.contains("system:node-proxier"), "{message}");
@@ -389,6 +389,7 @@ fn an_api_server_without_streaming_lists_is_listed() {
     let access = access(&server, "plain", &json!({ "token": User::KubeProxy.token() }));
     let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "plain-node");
     watcher.in_sync();
+    assert!(watcher.log.says("falling back to list and watch"));
     assert_eq!(cable.connections(), 1);
     objects.put_service("created");
     watcher.told("plain/created", 1);
@@ -403,6 +404,61 @@ fn an_api_server_without_streaming_lists_is_listed() {
     let expected = [("created", vec![true]), ("deleted", vec![true, false]), ("kept", vec![true])];
     let expected = expected.map(|(name, told)| (format!("plain/{name}"), told));
     assert_eq!(history(&watcher.events, "plain"), expected.into());
+}
+
+#[test]
+fn an_api_server_that_does_not_tell_its_version_is_asked_to_stream() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::start(Options::default()).unwrap();
+    for role in ["system:public-info-viewer", "system:discovery"] {
+        server.delete(&format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}")).unwrap();
+    }
+    let objects = Objects::new(&server, "unnamed");
+    for nth in 0..MORE_THAN_A_PORTION {
+        objects.put_service(&format!("s{nth}"));
+    }
+    let access = access(&server, "unnamed", &json!({ "token": User::KubeProxy.token() }));
+    let mut watcher = Watcher::with(server.namespace(), access, "unnamed-node");
+    watcher.in_sync();
+    assert!(!watcher.log.says("Listing"), "nothing is listed");
+    is_told_in_portions(&mut watcher, &objects);
+}
+
+#[test]
+fn a_long_first_list_is_told_while_it_comes_in() {
+    if !or_skip() {
+        return;
+    }
+    let objects = Objects::new(ApiServer::shared(), "long");
+    for nth in 0..MORE_THAN_A_PORTION {
+        objects.put_service(&format!("s{nth}"));
+    }
+    let mut watcher = Watcher::new(objects.server, "long-node");
+    watcher.in_sync();
+    assert!(watcher.log.says("lists=Newest"));
+    is_told_in_portions(&mut watcher, &objects);
+}
+
+/// More objects than are told at once.
+const MORE_THAN_A_PORTION: usize = 300;
+
+/// All of a long list came before the word that it is complete, each once and in several pieces; and the watch goes on.
+fn is_told_in_portions(watcher: &mut Watcher, objects: &Objects<'_>) {
+    let complete = SourceEvent::InSync(ObjectKind::Service);
+    let end = watcher.events.iter().position(|event| *event == complete).unwrap();
+    let told: Vec<usize> = batches(&watcher.events[..end])
+        .map(|batch| batch.changes.iter().filter(|change| matches!(change, Change::Service(..))).count())
+        .filter(|services| *services > 0)
+        .collect();
+    assert!(told.len() > 1, "{told:?}");
+    for nth in 0..MORE_THAN_A_PORTION {
+        let name = format!("{}/s{nth}", objects.namespace);
+        assert_eq!(changes(&watcher.events[..end], &name), [true], "{name}");
+    }
+    objects.delete_service("s7");
+    watcher.told(&format!("{}/s7", objects.namespace), 2);
 }
 
 #[test]

@@ -82,9 +82,32 @@ pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Starts a proxy on an empty node, and measures.
-pub fn measure(cluster: &Cluster, make: Make) -> Figures {
+/// A proxy's node, with what was measured so far.
+pub struct Measuring<'a> {
+    site: Site<'a>,
+    pub make: Make,
+    pub figures: Figures,
+}
+
+/// Starts a proxy on an empty node, and measures. It does not run any more then, its rules stay.
+pub fn measure(cluster: &Cluster, make: Make) -> Measuring<'_> {
     let site = Site::new(cluster, make);
+    let figures = figures(&site, make);
+    Measuring { site, make, figures }
+}
+
+/// What takes the rules of all proxies; they are gone then.
+pub fn measure_rules(all: &mut [Measuring<'_>]) {
+    let mut ready: Vec<_> = all.iter_mut().filter(|one| one.figures.start.is_some()).collect();
+    let sites: Vec<_> = ready.iter().map(|one| &one.site).collect();
+    let rates = rate::measure(&sites);
+    for (one, rates) in ready.iter_mut().zip(rates) {
+        one.figures.rates = Some(rates);
+        one.figures.kernel = Some(freed(&one.site));
+    }
+}
+
+fn figures(site: &Site<'_>, make: Make) -> Figures {
     let began = Instant::now();
     let program = site.start();
     let start = site.time_to_programmed(began);
@@ -104,13 +127,11 @@ pub fn measure(cluster: &Cluster, make: Make) -> Figures {
     site.wait_for_first_sync();
     figures.start_cpu = program.processor_time();
     std::thread::sleep(SETTLED);
-    figures.rates = Some(rate::measure(&site));
-    figures.new_service = Some(changes::new_services(&site, &program, make));
-    figures.replaced = Some(changes::replaced_endpoints(&site, &program, make));
+    figures.new_service = Some(changes::new_services(site, &program, make));
+    figures.replaced = Some(changes::replaced_endpoints(site, &program, make));
     std::thread::sleep(SETTLED);
     figures.resident = program.resident();
-    figures.written_at_restart = Some(restarted(&site, program));
-    figures.kernel = Some(freed(&site));
+    figures.written_at_restart = Some(restarted(site, program));
     figures
 }
 

@@ -1,7 +1,7 @@
 //! The real kube-proxy and Ferrule on one API server, in one run: how long what takes, and what it costs.
 //!
 //! `make bench-peer` prints the tables and writes them with all figures as JSON, and a chart, to a folder. Each proxy has
-//! a node of its own and runs alone; both are run as users run them, in nftables mode, with their default pacing. Sizes that
+//! a node of its own and runs alone, with the connections that take its rules only measured in turns afterwards; both are run as users run them, in nftables mode, with their default pacing. Sizes that
 //! kube-proxy does not finish in time are marked so.
 #![allow(clippy::print_stdout, reason = "this program prints tables")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and waits")]
@@ -48,12 +48,15 @@ fn main() {
         for size in sizes {
             println!("{size}: creating …");
             cluster.grow(*size);
-            for make in [Make::KubeProxy, Make::Ferrule] {
+            let mut both = [Make::KubeProxy, Make::Ferrule].map(|make| {
                 println!("{size}: {make} …");
-                let figures = figures::measure(&cluster, make);
-                println!("{}", figures.line());
-                measured.push(Measured { size: *size, make, figures });
-            }
+                let measuring = figures::measure(&cluster, make);
+                println!("{}", measuring.figures.line());
+                measuring
+            });
+            println!("{size}: connections …");
+            figures::measure_rules(&mut both);
+            measured.extend(both.map(|one| Measured { size: *size, make: one.make, figures: one.figures }));
         }
     }
     report::write(&measured);

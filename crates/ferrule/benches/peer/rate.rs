@@ -1,8 +1,12 @@
-//! Connections a second through a cluster IP, beside those straight to an endpoint.
+//! Connections a second through cluster IPs, beside those straight to endpoints.
+//!
+//! Clients go round all Services, as a cluster's do: one Service asked over and over would be in the processor's caches. Both
+//! proxies' nodes take turns, in rounds as short as can be, so that whatever else the machine does is the same for both. No proxy
+//! runs meanwhile: connections meet rules only.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ferrule_testkit::netns::Namespace;
@@ -12,24 +16,34 @@ use crate::cluster::{cluster_ip, endpoint_port};
 use crate::proxy::Site;
 
 const CLIENTS: usize = 4;
-const FOR: Duration = Duration::from_millis(1_500);
-const ROUNDS: usize = 5;
+const FOR: Duration = Duration::from_millis(400);
+const ROUNDS: usize = 15;
+/// Far from one Service to the next, and a prime: it comes round to all of them.
+const STRIDE: usize = 7_919;
 
-/// Through a cluster IP, and direct.
+/// Through cluster IPs, and direct.
 pub struct Rates {
     pub through: f64,
     pub direct: f64,
 }
 
-/// In turns, so that whatever else the machine does is the same for both; the middle one of each counts.
-pub fn measure(site: &Site<'_>) -> Rates {
-    let nth = site.cluster.size.services / 2;
-    let (mut through, mut direct) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        through.push(connects(site.pod(), cluster_ip(nth)));
-        direct.push(connects(site.pod(), endpoint_port(nth * 10)));
+/// For each node, the middle one of its rounds.
+pub fn measure(sites: &[&Site<'_>]) -> Vec<Rates> {
+    let mut rounds: Vec<(Vec<f64>, Vec<f64>)> = sites.iter().map(|_| (Vec::new(), Vec::new())).collect();
+    for round in 0..ROUNDS {
+        let mut turns: Vec<_> = sites.iter().zip(&mut rounds).collect();
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for (site, (through, direct)) in turns {
+            through.push(connects(site, cluster_ip));
+            direct.push(connects(site, |nth| endpoint_port(nth * 10)));
+        }
     }
-    Rates { through: middle(through), direct: middle(direct) }
+    rounds
+        .into_iter()
+        .map(|(through, direct)| Rates { through: middle(through), direct: middle(direct) })
+        .collect()
 }
 
 fn middle(mut rates: Vec<f64>) -> f64 {
@@ -37,21 +51,23 @@ fn middle(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-fn connects(from: &Namespace, to: SocketAddr) -> f64 {
-    let made = AtomicU32::new(0);
+fn connects(site: &Site<'_>, to: impl Fn(usize) -> SocketAddr + Sync) -> f64 {
+    let (made, next) = (AtomicU32::new(0), AtomicUsize::new(0));
+    let another = || to(next.fetch_add(STRIDE, Ordering::Relaxed) % site.cluster.size.services);
+    let from: &Namespace = site.pod();
     let began = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
-            scope.spawn(|| from.run(|| connect_until(to, began, &made)).expect("the namespace"));
+            scope.spawn(|| from.run(|| connect_until(&another, began, &made)).expect("the namespace"));
         }
     });
     f64::from(made.into_inner()) / began.elapsed().as_secs_f64()
 }
 
-fn connect_until(to: SocketAddr, began: Instant, made: &AtomicU32) {
+fn connect_until(to: impl Fn() -> SocketAddr, began: Instant, made: &AtomicU32) {
     let mut answer = [0; 64];
     while began.elapsed() < FOR {
-        let Ok(mut stream) = TcpStream::connect(to) else { continue };
+        let Ok(mut stream) = TcpStream::connect(to()) else { continue };
         if stream.read(&mut answer).is_ok_and(|length| length > 0) {
             made.fetch_add(1, Ordering::Relaxed);
         }

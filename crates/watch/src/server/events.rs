@@ -45,6 +45,10 @@ impl<'a> Raw<'a> {
     pub(super) fn json(bytes: &'a [u8]) -> Self {
         Self { encoding: Encoding::Json, bytes }
     }
+
+    pub(super) fn protobuf(bytes: &'a [u8]) -> Self {
+        Self { encoding: Encoding::Protobuf, bytes }
+    }
 }
 
 /// Bytes that cannot be read.
@@ -54,6 +58,8 @@ pub(super) enum ReadError {
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
+    #[error("it is longer than any object can be")]
+    TooLong,
 }
 
 /// Why no more events can be had.
@@ -175,7 +181,7 @@ impl<'a> Event<'a> {
             }
             Encoding::Protobuf => {
                 let (kind, bytes) = protobuf::event(event.bytes)?;
-                Self::of(kind, Raw { bytes, ..event })
+                Self::of(kind, Raw::protobuf(bytes))
             }
         }
     }

@@ -1,129 +1,41 @@
 //! Takes the objects out of a list while it comes in, so that it is never held as a whole.
-//!
-//! Finds out only where an item begins and ends; whether it is one is for the reader of it to say.
 
-use serde::Deserialize;
+mod json;
+mod protobuf;
+
+use super::events::{Encoding, Raw, ReadError};
 
 /// Longer than any object etcd takes.
 const LONGEST_ITEM: usize = 16 << 20;
 
-/// The part of a list that has come in.
-#[derive(Debug, Default)]
-pub(super) struct Items {
-    /// The list without its items.
-    frame: Vec<u8>,
-    /// The item that is coming in.
-    item: Vec<u8>,
-    depth: usize,
-    is_inside: bool,
-    text: Text,
-    /// Where in the frame the last text began and ended.
-    last_text: (usize, usize),
+/// A list that is coming in.
+#[derive(Debug)]
+pub(super) enum Items {
+    Json(json::Items),
+    Protobuf(protobuf::Items),
 }
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Text {
-    #[default]
-    Outside,
-    Inside,
-    /// After a backslash.
-    Escaped,
-}
-
-/// What a list says of itself.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ListMeta {
-    pub resource_version: String,
-    #[serde(rename = "continue")]
-    pub more: String,
-}
-
-#[derive(Deserialize)]
-struct Frame {
-    metadata: ListMeta,
-}
-
-/// Something without end.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
 
 impl Items {
+    pub(super) fn written_in(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json(json::Items::default()),
+            Encoding::Protobuf => Self::Protobuf(protobuf::Items::default()),
+        }
+    }
+
     /// Takes more of the list and hands out every item that is complete.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), TooLong> {
-        for byte in bytes {
-            self.take(*byte);
-            if self.is_inside && self.depth == 2 && !self.item.is_empty() && self.text == Text::Outside {
-                each(&self.item);
-                self.item.clear();
-            }
-        }
-        if self.item.len().max(self.frame.len()) > LONGEST_ITEM { Err(TooLong) } else { Ok(()) }
-    }
-
-    /// What the list says of itself, after all of it came.
-    pub(super) fn finish(&self) -> Result<ListMeta, serde_json::Error> {
-        serde_json::from_slice::<Frame>(&self.frame).map(|frame| frame.metadata)
-    }
-
-    fn take(&mut self, byte: u8) {
-        let was = self.text;
-        self.text = match (was, byte) {
-            (Text::Inside, b'\\') => Text::Escaped,
-            (Text::Inside, b'"') => Text::Outside,
-            (Text::Outside, b'"') | (Text::Inside | Text::Escaped, _) => Text::Inside,
-            (Text::Outside, _) => Text::Outside,
-        };
-        if was == Text::Outside && self.text == Text::Outside {
-            self.take_structure(byte);
-        } else {
-            self.take_text(byte, was);
+    pub(super) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Raw<'_>)) -> Result<(), ReadError> {
+        match self {
+            Self::Json(items) => items.feed(bytes, |item| each(Raw::json(item))),
+            Self::Protobuf(items) => items.feed(bytes, |item| each(Raw::protobuf(item))),
         }
     }
 
-    fn take_structure(&mut self, byte: u8) {
-        match byte {
-            b'[' if self.depth == 1 && self.last_key() == b"\"items\"" => {
-                self.depth = 2;
-                self.is_inside = true;
-                self.frame.push(byte);
-                return;
-            }
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-            _ => {}
+    /// The version of the list, after all of it came.
+    pub(super) fn finish(self) -> Result<String, ReadError> {
+        match self {
+            Self::Json(items) => Ok(items.finish()?),
+            Self::Protobuf(items) => Ok(items.finish()?),
         }
-        if self.is_inside && self.depth < 2 {
-            self.is_inside = false;
-        }
-        match (self.is_inside, self.depth, byte) {
-            (false, ..) => self.frame.push(byte),
-            // Between items.
-            (true, 2, b',' | b' ' | b'\n' | b'\r' | b'\t') if self.item.is_empty() => {}
-            (true, ..) => self.item.push(byte),
-        }
-    }
-
-    fn take_text(&mut self, byte: u8, was: Text) {
-        if self.is_inside {
-            self.item.push(byte);
-            return;
-        }
-        if was == Text::Outside {
-            self.last_text.0 = self.frame.len();
-        }
-        self.frame.push(byte);
-        self.last_text.1 = self.frame.len();
-    }
-
-    /// The text before, if nothing but a colon has come since.
-    fn last_key(&self) -> &[u8] {
-        let (from, to) = self.last_text;
-        let since = self.frame.get(to..).unwrap_or_default();
-        let is_key = since.iter().all(|byte| *byte == b':' || byte.is_ascii_whitespace());
-        if is_key { self.frame.get(from..to).unwrap_or_default() } else { b"" }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -45,6 +45,17 @@ impl Known {
         batch.changes.push(change);
     }
 
+    /// What came of a list so far, to be told though the rest is not there.
+    pub(super) fn put_so_far(&mut self, list: &mut Listing) -> Batch {
+        let batch = std::mem::take(&mut list.batch);
+        for name in batch.changes.iter().map(Name::of) {
+            if let Some(version) = list.versions.get(&name) {
+                self.versions.insert(name, *version);
+            }
+        }
+        batch
+    }
+
     /// Puts a complete list in the place of what was known; what differs is to be told.
     pub(super) fn replace(&mut self, list: Listing) -> Batch {
         let before = std::mem::replace(&mut self.versions, list.versions);
@@ -56,6 +67,11 @@ impl Known {
 }
 
 impl Listing {
+    /// How many of its objects are to be told.
+    pub(super) fn untold(&self) -> usize {
+        self.batch.changes.len()
+    }
+
     /// An object of the list. One that was told in this very version is not told again.
     pub(super) fn put(&mut self, known: &Known, object: Object) {
         let Some(change) = object.converted.change else {

@@ -14,10 +14,10 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 use super::connection::Refusal;
 
 pub(super) use messages::{EndpointSlice, Node, Service, ServiceCidr};
-pub(super) use metadata::{bookmark, metadata};
+pub(super) use metadata::{bookmark, list_version, metadata};
 
 /// What an object begins with, before its envelope.
-const MAGIC: &[u8] = b"k8s\0";
+pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// Bytes that are not what they should be.
 #[derive(Debug, thiserror::Error)]

@@ -28,7 +28,7 @@ pub(super) struct Resource {
     /// Ready for a query.
     selectors: String,
     own_node: NodeName,
-    /// How it is watched. Lists are read as they come in, which only text allows.
+    /// How its objects are to be written.
     pub encoding: Encoding,
 }
 
@@ -156,7 +156,7 @@ impl Resource {
             content: None,
             doing: format!("{doing} {}", self.plural),
             is_watch,
-            accepts: if is_watch { self.encoding } else { Encoding::Json },
+            accepts: self.encoding,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One watch that never ends: list, watch, go on where it broke off, list anew where that is impossible.
 //!
 //! ```text
-//!   nothing known ──► streaming list, or list and watch where the server has none ──► watch ──┐
-//!        ▲                                                     from the last version known ▲  │ broke off
-//!        └───────────────────────── that version is too old ◄──────────────────────────────┴──┘
+//!   nothing known ──► list, or a watch that begins with all there is ──► watch from there ──┐
+//!        ▲                                          from the last version known ▲           │ broke off
+//!        │                                                                      └───────────┤
+//!        └───────────────────────── that version is too old ◄───────────────────────────────┘
 //! ```
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use super::connection::{Ask, Connection, PATIENCE};
 use super::events::{Encoding, Event, Events, NextError, Raw, ReadError, Together};
 use super::items::Items;
 use super::known::{Known, Listing};
+use super::lists::Lists;
 use super::reporter::Reporter;
 use super::resource::{Resource, Since};
 use super::{ApiError, Batch};
@@ -28,6 +30,9 @@ const SELDOM: Duration = Duration::from_secs(10);
 /// How long the API server may take to end a watch whose time is over.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// A first list is told in portions of so many objects: the sink takes them in while the rest is on its way.
+const PORTION: usize = 256;
+
 /// The watch of one kind.
 pub(super) struct Watching<'a> {
     resource: Resource,
@@ -38,7 +43,8 @@ pub(super) struct Watching<'a> {
     version: Option<String>,
     /// The version a list must not be older than, so that time never goes back.
     reached: Option<String>,
-    streaming: bool,
+    /// How all there is is asked for; nothing if the server is to say what is best.
+    lists: Option<Lists>,
     is_in_sync: bool,
     /// When the last known version last was too old.
     expired_at: Option<Instant>,
@@ -57,7 +63,11 @@ enum End {
 }
 
 impl<'a> Watching<'a> {
-    pub(super) fn new(resource: Resource, connection: &'a Connection, reporter: &'a Reporter) -> Self {
+    pub(super) fn new(
+        (resource, lists): (Resource, Option<Lists>),
+        connection: &'a Connection,
+        reporter: &'a Reporter,
+    ) -> Self {
         Self {
             resource,
             connection,
@@ -65,7 +75,7 @@ impl<'a> Watching<'a> {
             known: Known::default(),
             version: None,
             reached: None,
-            streaming: true,
+            lists,
             is_in_sync: false,
             expired_at: None,
             backoff: Backoff::default(),
@@ -81,9 +91,9 @@ impl<'a> Watching<'a> {
                 Ok(End::Over) if began.elapsed() >= SHORTEST => self.backoff.reset(),
                 Ok(End::Over) => tokio::time::sleep(self.backoff.next()).await,
                 Err(error) if error.is_expired() && self.version.is_some() => self.expired().await,
-                Err(error) if self.streaming && self.version.is_none() && error.refuses_streaming() => {
+                Err(error) if self.may_stream() && error.refuses_streaming() => {
                     debug!(kind = %self.resource.kind, err = %error, "No streaming list, falling back to list and watch");
-                    self.streaming = false;
+                    self.lists = Some(Lists::Cached);
                 }
                 Err(error) if error.is_unreadable() && self.resource.encoding == Encoding::Protobuf => {
                     warn!(kind = %self.resource.kind, err = %error, "Cannot be read as protobuf, listing anew as JSON");
@@ -97,11 +107,26 @@ impl<'a> Watching<'a> {
 
     /// One request, to its end.
     async fn step(&mut self) -> Result<End, ApiError> {
-        match self.version.clone() {
-            Some(version) => self.follow(Since::Version(&version)).await,
-            None if self.streaming => self.follow(Since::Everything).await,
-            None => self.list().await.map(|()| End::Listed),
+        if let Some(version) = self.version.clone() {
+            return self.follow(Since::Version(&version)).await;
         }
+        match self.lists().await? {
+            Lists::Streamed => self.follow(Since::Everything).await,
+            lists => self.list(lists).await.map(|()| End::Listed),
+        }
+    }
+
+    /// How all there is is to be asked for.
+    async fn lists(&self) -> Result<Lists, ApiError> {
+        let Some(lists) = self.lists else {
+            let unasked = |error: ApiError| error.elsewhere(self.connection.what(&self.resource.list(None)));
+            return Lists::best_for(self.connection).await.map_err(unasked);
+        };
+        Ok(lists)
+    }
+
+    fn may_stream(&self) -> bool {
+        self.version.is_none() && self.lists != Some(Lists::Cached)
     }
 
     async fn failed(&mut self, error: &ApiError) {
@@ -189,6 +214,9 @@ impl<'a> Watching<'a> {
             }
         }
         self.reporter.changes(batch);
+        if let Some(listing) = listing {
+            self.tell_portion(listing);
+        }
         match result {
             Err(error) if error.is_expired() => Ok(Some(End::Expired)),
             other => other,
@@ -271,17 +299,19 @@ impl<'a> Watching<'a> {
         Ok(metadata.resource_version)
     }
 
-    /// An ordinary list, for API servers that stream none.
-    async fn list(&mut self) -> Result<(), ApiError> {
-        // Any state will do at first, and is cheap for the server; later only one that is not older than ours.
-        let not_older_than = match (&self.reached, self.is_in_sync) {
+    /// All there is in one answer.
+    async fn list(&mut self, lists: Lists) -> Result<(), ApiError> {
+        // Any state will do at first, if the newest is not cheap for the server; later only one that is not older than ours.
+        let not_older_than = match (&self.reached, lists) {
             (Some(version), _) => Some(version.as_str()),
-            (None, false) => Some("0"),
-            (None, true) => None,
+            (None, Lists::Cached) if !self.is_in_sync => Some("0"),
+            (None, _) => None,
         };
         let ask = self.resource.list(not_older_than);
-        let mut body = self.connection.send(&ask).await?.into_body();
-        let mut items = Items::default();
+        debug!(kind = %self.resource.kind, ?lists, "Listing");
+        let response = self.connection.send(&ask).await?;
+        let mut items = Items::written_in(Encoding::of(response.headers()));
+        let mut body = response.into_body();
         let mut listing = Listing::default();
         let mut bytes = 0;
         loop {
@@ -289,25 +319,35 @@ impl<'a> Watching<'a> {
                 return Err(self.cut_off(&ask, "it stopped coming".into()));
             };
             let Some(frame) = frame else { break };
-            let mut unreadable = None;
             let broken = |error: hyper::Error| ApiError::transport(self.connection.what(&ask), &error);
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
             bytes += data.len();
-            let fed = items.feed(&data, |json| {
-                let mut nothing = Batch::default();
-                if let Err(error) = self.put(Raw::json(json), Some(&mut listing), &mut nothing) {
-                    unreadable = Some(error.to_string());
-                }
-            });
-            fed.map_err(|_| self.cut_off(&ask, "an item longer than any object can be".into()))?;
-            if let Some(problem) = unreadable {
-                return Err(self.unreadable(&ask, problem));
-            }
+            let taken = self.take_items(&mut items, &data, &mut listing);
+            taken.map_err(|error| self.unreadable(&ask, error.to_string()))?;
         }
         self.connection.answered(&ask, bytes);
-        let meta = items.finish().map_err(|error| self.unreadable(&ask, error.to_string()))?;
-        self.complete(listing, meta.resource_version);
+        let version = items.finish().map_err(|error| self.unreadable(&ask, error.to_string()))?;
+        self.complete(listing, version);
         Ok(())
+    }
+
+    /// Takes more of a list.
+    fn take_items(&mut self, items: &mut Items, data: &[u8], listing: &mut Listing) -> Result<(), ReadError> {
+        let mut taken = Ok(());
+        items.feed(data, |object| {
+            if let Err(error) = self.put(object, Some(listing), &mut Batch::default()) {
+                taken = Err(error);
+            }
+        })?;
+        self.tell_portion(listing);
+        taken
+    }
+
+    /// Tells what came of a list though the rest is not there, before the first one is complete: until then nobody acts.
+    fn tell_portion(&mut self, listing: &mut Listing) {
+        if !self.is_in_sync && listing.untold() >= PORTION {
+            self.reporter.changes(self.known.put_so_far(listing));
+        }
     }
 
     /// All of a list has come.

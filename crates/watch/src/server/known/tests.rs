@@ -78,6 +78,35 @@ fn what_happens_while_a_list_comes_in_is_part_of_it() {
     assert_eq!(said(&batch), ["+n/b", "-n/a"].map(String::from).into_iter().rev().collect::<Vec<_>>());
 }
 
+#[test]
+fn a_list_that_was_told_in_pieces_tells_the_rest_at_its_end() {
+    let mut known = Known::default();
+    let mut list = Listing::default();
+    for name in ["a", "b", "c"] {
+        list.put(&known, slice(name, "1"));
+    }
+    assert_eq!(said(&known.put_so_far(&mut list)), ["+n/a", "+n/b", "+n/c"]);
+    list.put(&known, slice("b", "2"));
+    list.put(&known, slice("d", "2"));
+    list.delete(&gone("c"));
+    assert_eq!(said(&known.replace(list)), ["-n/c", "+n/b", "+n/d"]);
+    assert!(known.replace_with(&["a", "b", "d"]).is_empty());
+}
+
+#[test]
+fn after_a_list_that_broke_off_the_next_one_tells_what_is_gone_since() {
+    let mut known = Known::default();
+    let mut broken = Listing::default();
+    for name in ["a", "b"] {
+        broken.put(&known, slice(name, "1"));
+    }
+    known.put_so_far(&mut broken);
+    let mut list = Listing::default();
+    list.put(&known, slice("a", "1"));
+    list.put(&known, slice("c", "1"));
+    assert_eq!(said(&known.replace(list)), ["-n/b", "+n/c"]);
+}
+
 impl Known {
     /// A list of objects in the version they have.
     fn replace_with(&mut self, names: &[&str]) -> Batch {

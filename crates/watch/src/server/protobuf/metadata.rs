@@ -56,6 +56,11 @@ pub fn bookmark(object: &[u8]) -> Result<(String, bool), ProtobufError> {
     Ok((version, is_end))
 }
 
+/// The version of a list, from its metadata.
+pub fn list_version(metadata: &[u8]) -> Result<String, ProtobufError> {
+    Ok(text(field(metadata, 2)?.unwrap_or_default()))
+}
+
 /// As the JSON of the same object would have it.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
