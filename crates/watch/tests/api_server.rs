@@ -447,7 +447,7 @@ const MORE_THAN_A_PORTION: usize = 300;
 /// All of a long list came before the word that it is complete, each once and in several pieces; and the watch goes on.
 fn is_told_in_portions(watcher: &mut Watcher, objects: &Objects<'_>) {
     let complete = SourceEvent::InSync(ObjectKind::Service);
-    let end = watcher.events.iter().position(|event| *event == complete).unwrap();
+    let end = watcher.events.iter().position(|event| *event == complete).expect("it is complete");
     let told: Vec<usize> = batches(&watcher.events[..end])
         .map(|batch| batch.changes.iter().filter(|change| matches!(change, Change::Service(..))).count())
         .filter(|services| *services > 0)

@@ -1,8 +1,8 @@
 //! The real kube-proxy and Ferrule on one API server, in one run: how long what takes, and what it costs.
 //!
 //! `make bench-peer` prints the tables and writes them with all figures as JSON, and a chart, to a folder. Each proxy has
-//! a node of its own and runs alone, with the connections that take its rules only measured in turns afterwards; both are run as users run them, in nftables mode, with their default pacing. Sizes that
-//! kube-proxy does not finish in time are marked so.
+//! a node of its own and runs alone; both are run as users run them, in nftables mode, with their default pacing. Connections
+//! that take their rules are made afterwards, to both nodes in turns. Sizes that kube-proxy does not finish in time are marked so.
 #![allow(clippy::print_stdout, reason = "this program prints tables")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and waits")]
 

@@ -51,7 +51,8 @@ fn middle(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     let quarter = rates.len() / 4;
     let middle = &rates[quarter..rates.len() - quarter];
-    middle.iter().sum::<f64>() / middle.len() as f64
+    let (sum, count) = middle.iter().fold((0.0, 0.0), |(sum, count), rate| (sum + rate, count + 1.0));
+    sum / count
 }
 
 fn connects(site: &Site<'_>, to: impl Fn(usize) -> SocketAddr + Sync) -> f64 {
@@ -61,7 +62,7 @@ fn connects(site: &Site<'_>, to: impl Fn(usize) -> SocketAddr + Sync) -> f64 {
     let began = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
-            scope.spawn(|| from.run(|| connect_until(&another, began, &made)).expect("the namespace"));
+            scope.spawn(|| from.run(|| connect_until(another, began, &made)).expect("the namespace"));
         }
     });
     f64::from(made.into_inner()) / began.elapsed().as_secs_f64()

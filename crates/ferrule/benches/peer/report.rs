@@ -32,6 +32,9 @@ enum Goal {
     More,
 }
 
+/// Rates closer than this are the same: so much do direct connections from the two nodes differ from run to run.
+const SAME: f64 = 0.01;
+
 const FIVE: Size = Size::of(5_000, 10);
 const TEN: Size = Size::of(10_000, 10);
 const MANY: Size = Size::of(45_000, 1);
@@ -278,6 +281,9 @@ impl Line {
 impl Goal {
     fn told(self, theirs: Option<f64>, ours: Option<f64>) -> String {
         let (is_met, goal) = match (self, theirs, ours) {
+            (Self::More, Some(theirs), Some(ours)) if (ours / theirs - 1.0).abs() < SAME => {
+                return format!("more: the same within {:.0} %", SAME * 100.0);
+            }
             (Self::Ratio(part), Some(theirs), Some(ours)) => {
                 (ours <= theirs * part, format!("1/{:.0}", 1.0 / part))
             }

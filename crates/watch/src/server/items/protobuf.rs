@@ -68,11 +68,7 @@ impl Items {
     }
 
     /// Takes the first part of what has come; says how long it was, or nothing if more must come first.
-    fn take(
-        &mut self,
-        bytes: &[u8],
-        each: &mut impl FnMut(&[u8]),
-    ) -> Result<Option<usize>, ProtobufError> {
+    fn take(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) -> Result<Option<usize>, ProtobufError> {
         match self.place {
             Place::Beginning => self.begin(bytes),
             Place::Envelope => self.take_envelope(bytes),
