@@ -58,6 +58,7 @@ fn json_and_protobuf_say_the_same_of_objects_with_every_field() {
         let mut watcher = Watcher::encoded(&server, "full-node", encoding);
         watcher.in_sync();
         assert!(watcher.log.says(&format!("encoding={encoding:?}")));
+        assert!(watcher.log.says(&format!("lists=Newest encoding={encoding:?}")));
         let mut told: Vec<String> = watcher
             .events
             .iter()
@@ -201,6 +202,9 @@ fn where_the_past_is_forgotten_a_new_list_comes_in_one_piece() {
     objects.delete_service("deleted");
     objects.change_service("changed");
     objects.put_service("created");
+    for nth in 0..MORE_THAN_A_PORTION {
+        objects.put_service(&format!("s{nth}"));
+    }
     server.compact().unwrap();
     // Its cache would still know the past.
     server.stop_api_server();
@@ -214,8 +218,13 @@ fn where_the_past_is_forgotten_a_new_list_comes_in_one_piece() {
         .unwrap();
     told.sort();
     assert!(watcher.log.says("too old, listing anew"));
-    let expected = [("changed", true), ("created", true), ("deleted", false)];
-    assert_eq!(told, expected.map(|(name, there)| (format!("expired/{name}"), there)));
+    let mut expected: Vec<_> = (0..MORE_THAN_A_PORTION).map(|nth| (format!("s{nth}"), true)).collect();
+    expected.extend([("changed".into(), true), ("created".into(), true), ("deleted".into(), false)]);
+    expected.sort();
+    assert_eq!(
+        told,
+        expected.into_iter().map(|(name, there)| (format!("expired/{name}"), there)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -382,6 +391,7 @@ fn an_api_server_without_streaming_lists_is_listed() {
     }
     let flags = vec!["--feature-gates=WatchList=false".to_string()];
     let server = ApiServer::start(Options { flags, ..Options::default() }).unwrap();
+    hide_version(&server);
     let objects = Objects::new(&server, "plain");
     objects.put_service("kept");
     objects.put_service("deleted");
@@ -389,7 +399,7 @@ fn an_api_server_without_streaming_lists_is_listed() {
     let access = access(&server, "plain", &json!({ "token": User::KubeProxy.token() }));
     let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "plain-node");
     watcher.in_sync();
-    assert!(watcher.log.says("falling back to list and watch"));
+    assert!(watcher.log.says("kind=Service lists=Cached encoding=Protobuf"));
     assert_eq!(cable.connections(), 1);
     objects.put_service("created");
     watcher.told("plain/created", 1);
@@ -412,9 +422,7 @@ fn an_api_server_that_does_not_tell_its_version_is_asked_to_stream() {
         return;
     }
     let server = ApiServer::start(Options::default()).unwrap();
-    for role in ["system:public-info-viewer", "system:discovery"] {
-        server.delete(&format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}")).unwrap();
-    }
+    hide_version(&server);
     let objects = Objects::new(&server, "unnamed");
     for nth in 0..MORE_THAN_A_PORTION {
         objects.put_service(&format!("s{nth}"));
@@ -439,6 +447,45 @@ fn a_long_first_list_is_told_while_it_comes_in() {
     watcher.in_sync();
     assert!(watcher.log.says("lists=Newest"));
     is_told_in_portions(&mut watcher, &objects);
+}
+
+#[test]
+fn a_first_list_that_breaks_off_leaves_nothing_behind_that_is_gone_by_the_next() {
+    if !or_skip() {
+        return;
+    }
+    let server = ApiServer::start(Options::default()).unwrap();
+    let objects = Objects::new(&server, "broken");
+    let services = 2 * MORE_THAN_A_PORTION;
+    for nth in 0..services {
+        objects.put_service(&format!("s{nth}"));
+    }
+    let cable = Cable::new(&server);
+    // A Service takes some 400 bytes.
+    cable.cut_for_good_after(180_000);
+    let access = access(&server, "broken", &json!({ "token": User::KubeProxy.token() }));
+    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "broken-node");
+    watcher.trouble(ObjectKind::Service);
+    let told = history(&watcher.events, "broken");
+    let gone = told.keys().next().expect("a portion was told").clone();
+    assert!(told.len() < services && !watcher.events.contains(&SourceEvent::InSync(ObjectKind::Service)));
+    objects.delete_service(gone.trim_start_matches("broken/"));
+    cable.mend();
+    watcher.in_sync();
+    let told = history(&watcher.events, "broken");
+    assert_eq!(told.len(), services);
+    for (name, told) in told {
+        let expected = if name == gone { vec![true, false] } else { vec![true] };
+        assert_eq!(told, expected, "{name}");
+    }
+}
+
+/// Takes the right to see its version from everybody.
+fn hide_version(server: &ApiServer) {
+    for role in ["system:public-info-viewer", "system:discovery"] {
+        let binding = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}");
+        server.delete(&binding).expect("it had one");
+    }
 }
 
 /// More objects than are told at once.

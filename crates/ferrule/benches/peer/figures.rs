@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ferrule_kernel::conntrack::Conntrack;
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::Family;
 use ferrule_testkit::Program;
 use serde_json::{Value, json};
 
@@ -15,6 +18,8 @@ use crate::proxy::{Make, Site};
 use crate::rate::{self, Rates};
 use crate::usage;
 
+/// As conntrack numbers protocols.
+const TCP: u8 = 6;
 /// What is left of a change must have settled before memory is looked at.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -101,6 +106,10 @@ pub fn measure_rules(all: &mut [Measuring<'_>]) {
     let mut ready: Vec<_> = all.iter_mut().filter(|one| one.figures.start.is_some()).collect();
     let sites: Vec<_> = ready.iter().map(|one| &one.site).collect();
     let rates = rate::measure(&sites);
+    for site in sites {
+        forget_flows(site);
+    }
+    std::thread::sleep(SETTLED);
     for (one, rates) in ready.iter_mut().zip(rates) {
         one.figures.rates = Some(rates);
         one.figures.kernel = Some(freed(&one.site));
@@ -133,6 +142,19 @@ fn figures(site: &Site<'_>, make: Make) -> Figures {
     figures.resident = program.resident();
     figures.written_at_restart = Some(restarted(site, program));
     figures
+}
+
+/// Makes the kernel forget the connections of a node: what it keeps of them is not the rules'.
+fn forget_flows(site: &Site<'_>) {
+    let forget = || {
+        let mut conntrack = Conntrack::open()?;
+        for flow in conntrack.flows(Family::Ip, TCP)?.items {
+            // It may have gone by itself meanwhile.
+            let _ = conntrack.delete(&flow);
+        }
+        Ok::<(), NetlinkError>(())
+    };
+    site.net.node().run(forget).expect("the namespace").expect("conntrack");
 }
 
 /// How much the kernel keeps less once the rules are gone. Everything on the machine counts, so this is done quickly.

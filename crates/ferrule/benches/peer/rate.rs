@@ -30,14 +30,15 @@ pub struct Rates {
 /// For each node, of all its rounds.
 pub fn measure(sites: &[&Site<'_>]) -> Vec<Rates> {
     let mut rounds: Vec<(Vec<f64>, Vec<f64>)> = sites.iter().map(|_| (Vec::new(), Vec::new())).collect();
+    let next = AtomicUsize::new(0);
     for round in 0..ROUNDS {
         let mut turns: Vec<_> = sites.iter().zip(&mut rounds).collect();
         if round % 2 == 1 {
             turns.reverse();
         }
         for (site, (through, direct)) in turns {
-            through.push(connects(site, cluster_ip));
-            direct.push(connects(site, |nth| endpoint_port(nth * 10)));
+            through.push(connects(site, &next, cluster_ip));
+            direct.push(connects(site, &next, |nth| endpoint_port(nth * 10)));
         }
     }
     rounds
@@ -55,8 +56,8 @@ fn middle(mut rates: Vec<f64>) -> f64 {
     sum / count
 }
 
-fn connects(site: &Site<'_>, to: impl Fn(usize) -> SocketAddr + Sync) -> f64 {
-    let (made, next) = (AtomicU32::new(0), AtomicUsize::new(0));
+fn connects(site: &Site<'_>, next: &AtomicUsize, to: impl Fn(usize) -> SocketAddr + Sync) -> f64 {
+    let made = AtomicU32::new(0);
     let another = || to(next.fetch_add(STRIDE, Ordering::Relaxed) % site.cluster.size.services);
     let from: &Namespace = site.pod();
     let began = Instant::now();

@@ -42,6 +42,8 @@ pub(super) struct Connection {
     works: AtomicBool,
     /// How many attempts failed, and the last of them.
     failed: Mutex<(u64, Option<ApiError>)>,
+    /// Whether a streaming list was refused.
+    refused_streams: AtomicBool,
     /// Wakes those who wait for another try as soon as somebody's succeeds.
     recovered: Notify,
 }
@@ -90,6 +92,7 @@ impl Connection {
             first: tokio::sync::Mutex::new(()),
             works: AtomicBool::new(false),
             failed: Mutex::default(),
+            refused_streams: AtomicBool::new(false),
             recovered: Notify::new(),
         })
     }
@@ -169,6 +172,16 @@ impl Connection {
     pub(super) async fn recovered_within(&self, time: Duration) {
         // Either is a reason to try again.
         let _ = timeout(time, self.recovered.notified()).await;
+    }
+
+    /// Notes that the API server streams no lists.
+    pub(super) fn refuses_streams(&self) {
+        self.refused_streams.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was noted.
+    pub(super) fn has_refused_streams(&self) -> bool {
+        self.refused_streams.load(Ordering::Relaxed)
     }
 
     /// What is done where, for messages.

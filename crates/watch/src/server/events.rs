@@ -60,6 +60,12 @@ pub(super) enum ReadError {
     Protobuf(#[from] ProtobufError),
     #[error("it is longer than any object can be")]
     TooLong,
+    #[error("it ends too early")]
+    EndsEarly,
+    #[error("it is not a list")]
+    NotAList,
+    #[error("it has no version")]
+    NoVersion,
 }
 
 /// Why no more events can be had.

@@ -7,7 +7,6 @@
 use http::Method;
 use serde::Deserialize;
 
-use super::ApiError;
 use super::connection::{Ask, Connection};
 use super::events::Encoding;
 
@@ -26,8 +25,9 @@ pub(super) enum Lists {
 }
 
 impl Lists {
-    /// What is best for this server, by its own word. Who does not say what they are is asked for a stream, and may refuse.
-    pub(super) async fn best_for(connection: &Connection) -> Result<Self, ApiError> {
+    /// What is best for this server, by its own word. Who does not say what they are is asked for a stream, and may refuse; who
+    /// refuses streams does not know what is the newest without reading all of its store.
+    pub(super) async fn best_for(connection: &Connection) -> Self {
         let ask = Ask {
             method: Method::GET,
             path: "/version".into(),
@@ -37,9 +37,10 @@ impl Lists {
             accepts: Encoding::Json,
         };
         match connection.fetch(&ask).await {
-            Ok(answer) => Ok(Self::best_for_version(&answer)),
-            Err(error) if error.is_transport() => Err(error),
-            Err(_) => Ok(Self::Streamed),
+            _ if connection.has_refused_streams() => Self::Cached,
+            Ok(answer) => Self::best_for_version(&answer),
+            // If the connection is what is broken, the stream will tell.
+            Err(_) => Self::Streamed,
         }
     }
 

@@ -7,16 +7,16 @@
 //!        └───────────────────────── that version is too old ◄───────────────────────────────┘
 //! ```
 
+mod listing;
+
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
 use super::backoff::Backoff;
-use super::connection::{Ask, Connection, PATIENCE};
+use super::connection::{Ask, Connection};
 use super::events::{Encoding, Event, Events, NextError, Raw, ReadError, Together};
-use super::items::Items;
 use super::known::{Known, Listing};
 use super::lists::Lists;
 use super::reporter::Reporter;
@@ -29,9 +29,6 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(10);
 /// How long the API server may take to end a watch whose time is over.
 const GRACE: Duration = Duration::from_secs(30);
-
-/// A first list is told in portions of so many objects: the sink takes them in while the rest is on its way.
-const PORTION: usize = 256;
 
 /// The watch of one kind.
 pub(super) struct Watching<'a> {
@@ -92,7 +89,8 @@ impl<'a> Watching<'a> {
                 Ok(End::Over) => tokio::time::sleep(self.backoff.next()).await,
                 Err(error) if error.is_expired() && self.version.is_some() => self.expired().await,
                 Err(error) if self.may_stream() && error.refuses_streaming() => {
-                    debug!(kind = %self.resource.kind, err = %error, "No streaming list, falling back to list and watch");
+                    debug!(kind = %self.resource.kind, err = %error, "Refused so, falling back to list and watch");
+                    self.connection.refuses_streams();
                     self.lists = Some(Lists::Cached);
                 }
                 Err(error) if error.is_unreadable() && self.resource.encoding == Encoding::Protobuf => {
@@ -110,19 +108,18 @@ impl<'a> Watching<'a> {
         if let Some(version) = self.version.clone() {
             return self.follow(Since::Version(&version)).await;
         }
-        match self.lists().await? {
+        match self.lists().await {
             Lists::Streamed => self.follow(Since::Everything).await,
             lists => self.list(lists).await.map(|()| End::Listed),
         }
     }
 
-    /// How all there is is to be asked for.
-    async fn lists(&self) -> Result<Lists, ApiError> {
-        let Some(lists) = self.lists else {
-            let unasked = |error: ApiError| error.elsewhere(self.connection.what(&self.resource.list(None)));
-            return Lists::best_for(self.connection).await.map_err(unasked);
-        };
-        Ok(lists)
+    /// How all there is is to be asked for now.
+    async fn lists(&self) -> Lists {
+        match self.lists {
+            Some(lists) => lists,
+            None => Lists::best_for(self.connection).await,
+        }
     }
 
     fn may_stream(&self) -> bool {
@@ -297,67 +294,6 @@ impl<'a> Watching<'a> {
             list.keep(&self.known, change);
         }
         Ok(metadata.resource_version)
-    }
-
-    /// All there is in one answer.
-    async fn list(&mut self, lists: Lists) -> Result<(), ApiError> {
-        // Any state will do at first, if the newest is not cheap for the server; later only one that is not older than ours.
-        let not_older_than = match (&self.reached, lists) {
-            (Some(version), _) => Some(version.as_str()),
-            (None, Lists::Cached) if !self.is_in_sync => Some("0"),
-            (None, _) => None,
-        };
-        let ask = self.resource.list(not_older_than);
-        debug!(kind = %self.resource.kind, ?lists, "Listing");
-        let response = self.connection.send(&ask).await?;
-        let mut items = Items::written_in(Encoding::of(response.headers()));
-        let mut body = response.into_body();
-        let mut listing = Listing::default();
-        let mut bytes = 0;
-        loop {
-            let Ok(frame) = timeout(PATIENCE, body.frame()).await else {
-                return Err(self.cut_off(&ask, "it stopped coming".into()));
-            };
-            let Some(frame) = frame else { break };
-            let broken = |error: hyper::Error| ApiError::transport(self.connection.what(&ask), &error);
-            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-            bytes += data.len();
-            let taken = self.take_items(&mut items, &data, &mut listing);
-            taken.map_err(|error| self.unreadable(&ask, error.to_string()))?;
-        }
-        self.connection.answered(&ask, bytes);
-        let version = items.finish().map_err(|error| self.unreadable(&ask, error.to_string()))?;
-        self.complete(listing, version);
-        Ok(())
-    }
-
-    /// Takes more of a list.
-    fn take_items(&mut self, items: &mut Items, data: &[u8], listing: &mut Listing) -> Result<(), ReadError> {
-        let mut taken = Ok(());
-        items.feed(data, |object| {
-            if let Err(error) = self.put(object, Some(listing), &mut Batch::default()) {
-                taken = Err(error);
-            }
-        })?;
-        self.tell_portion(listing);
-        taken
-    }
-
-    /// Tells what came of a list though the rest is not there, before the first one is complete: until then nobody acts.
-    fn tell_portion(&mut self, listing: &mut Listing) {
-        if !self.is_in_sync && listing.untold() >= PORTION {
-            self.reporter.changes(self.known.put_so_far(listing));
-        }
-    }
-
-    /// All of a list has come.
-    fn complete(&mut self, list: Listing, version: String) {
-        self.reporter.changes(self.known.replace(list));
-        self.reached(version);
-        if !std::mem::replace(&mut self.is_in_sync, true) {
-            self.reporter.in_sync(self.resource.kind);
-        }
-        self.reporter.success(self.resource.kind);
     }
 
     /// To be gone on from. Without a version nobody could tell what went meanwhile.

@@ -20,6 +20,8 @@ struct State {
     is_whole: AtomicBool,
     /// How many bytes still get through to the source before it is cut once.
     left: AtomicI64,
+    /// Whether it stays cut then.
+    stays_cut: AtomicBool,
     made: AtomicUsize,
     ends: Mutex<Vec<TcpStream>>,
 }
@@ -40,6 +42,7 @@ impl Cable {
             is_tunnel,
             is_whole: AtomicBool::new(true),
             left: AtomicI64::new(i64::MAX),
+            stays_cut: AtomicBool::new(false),
             made: AtomicUsize::new(0),
             ends: Mutex::default(),
         });
@@ -77,6 +80,12 @@ impl Cable {
     pub fn cut_after(&self, bytes: i64) {
         self.state.left.store(bytes, Ordering::SeqCst);
     }
+
+    /// The same, and keeps it cut.
+    pub fn cut_for_good_after(&self, bytes: i64) {
+        self.state.stays_cut.store(true, Ordering::SeqCst);
+        self.cut_after(bytes);
+    }
 }
 
 impl State {
@@ -100,6 +109,9 @@ impl State {
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             if is_down && self.is_cut_by(count) {
                 self.left.store(i64::MAX, Ordering::SeqCst);
+                if self.stays_cut.swap(false, Ordering::SeqCst) {
+                    self.is_whole.store(false, Ordering::SeqCst);
+                }
                 self.drop_all();
                 return;
             }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::super::events::ReadError;
-use super::LONGEST_ITEM;
+use super::{About, LONGEST_ITEM};
 
 /// The part of a list that has come in.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ enum Text {
 
 #[derive(Deserialize)]
 struct Frame {
+    #[serde(default)]
+    kind: String,
     metadata: ListMeta,
 }
 
@@ -52,9 +54,13 @@ impl Items {
         if self.item.len().max(self.frame.len()) > LONGEST_ITEM { Err(ReadError::TooLong) } else { Ok(()) }
     }
 
-    /// The version of the list, after all of it came.
-    pub fn finish(self) -> Result<String, serde_json::Error> {
-        serde_json::from_slice::<Frame>(&self.frame).map(|frame| frame.metadata.resource_version)
+    /// What the list says of itself, after all of it came.
+    pub(super) fn finish(self) -> Result<About, ReadError> {
+        let frame: Frame = serde_json::from_slice(&self.frame).map_err(|error| match error {
+            error if error.is_eof() => ReadError::EndsEarly,
+            error => error.into(),
+        })?;
+        Ok(About { kind: frame.kind, version: frame.metadata.resource_version })
     }
 
     fn take(&mut self, byte: u8) {

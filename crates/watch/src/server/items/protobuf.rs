@@ -3,13 +3,14 @@
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::super::events::ReadError;
-use super::super::protobuf::{MAGIC, ProtobufError, list_version};
-use super::LONGEST_ITEM;
+use super::super::protobuf::{MAGIC, ProtobufError, list_kind, list_version};
+use super::{About, LONGEST_ITEM};
 
 /// No tag with its length takes more bytes.
 const LONGEST_HEAD: usize = 20;
 
 /// The tags of an envelope and of a list.
+const TYPE: u32 = 1;
 const CONTENT: u32 = 2;
 const METADATA: u32 = 1;
 const ITEM: u32 = 2;
@@ -20,7 +21,7 @@ pub struct Items {
     /// What has come and is not complete.
     rest: Vec<u8>,
     place: Place,
-    version: String,
+    about: About,
 }
 
 /// Where in the list its next byte belongs.
@@ -59,11 +60,11 @@ impl Items {
         if self.rest.len() > LONGEST_ITEM { Err(ReadError::TooLong) } else { Ok(()) }
     }
 
-    /// The version of the list, after all of it came.
-    pub fn finish(self) -> Result<String, ProtobufError> {
+    /// What the list says of itself, after all of it came.
+    pub(super) fn finish(self) -> Result<About, ReadError> {
         match self.place {
-            Place::AfterTheList => Ok(self.version),
-            _ => Err(ProtobufError::Missing("the end of the list")),
+            Place::AfterTheList => Ok(self.about),
+            Place::Beginning | Place::Envelope | Place::List { .. } => Err(ReadError::EndsEarly),
         }
     }
 
@@ -94,7 +95,12 @@ impl Items {
             self.enter(head.content);
             return Ok(Some(head.before));
         }
-        Ok(head.whole().filter(|whole| *whole <= bytes.len()))
+        let content = head.whole().and_then(|whole| bytes.get(head.before..whole));
+        let Some(content) = content else { return Ok(None) };
+        if head.tag == Some(TYPE) {
+            self.about.kind = list_kind(content)?;
+        }
+        Ok(head.whole())
     }
 
     fn take_field(
@@ -109,7 +115,7 @@ impl Items {
         let Some(content) = bytes.get(head.before..whole) else { return Ok(None) };
         match head.tag {
             Some(ITEM) => each(content),
-            Some(METADATA) => self.version = list_version(content)?,
+            Some(METADATA) => self.about.version = list_version(content)?,
             _ => {}
         }
         self.enter(left);

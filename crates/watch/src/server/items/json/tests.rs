@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn items(list: &str, piece: usize) -> (Vec<String>, Result<String, serde_json::Error>) {
+fn items(list: &str, piece: usize) -> (Vec<String>, Result<About, ReadError>) {
     let mut items = Items::default();
     let mut found = Vec::new();
     for bytes in list.as_bytes().chunks(piece) {
@@ -16,13 +16,13 @@ fn items_come_out_whole_wherever_the_list_is_cut() {
     let list = "{\"kind\":\"List\",\"metadata\":{\"resourceVersion\":\"7\",\"x\":[{\"items\":[1]}]},\n \"items\": [ \
                 {\"a\":\"}]\\\"\",\"items\":[{}]} ,\n{\"b\":[[1],{}]},{}] , \"tail\": \"items\" }";
     for piece in 1..list.len() {
-        let (found, version) = items(list, piece);
+        let (found, about) = items(list, piece);
         assert_eq!(
             found,
             ["{\"a\":\"}]\\\"\",\"items\":[{}]}", "{\"b\":[[1],{}]}", "{}"],
             "pieces of {piece}"
         );
-        assert_eq!(version.unwrap(), "7");
+        assert_eq!(about.unwrap().version, "7");
     }
 }
 
@@ -33,9 +33,9 @@ fn lists_without_items_are_lists() {
         "{\"items\":null,\"metadata\":{\"resourceVersion\":\"7\"}}",
         "{\"metadata\":{\"resourceVersion\":\"7\"}}",
     ] {
-        let (found, version) = items(list, 3);
+        let (found, about) = items(list, 3);
         assert!(found.is_empty(), "{list}");
-        assert_eq!(version.unwrap(), "7");
+        assert_eq!(about.unwrap().version, "7");
     }
 }
 

@@ -33,7 +33,9 @@ fn items(list: &[u8], piece: usize) -> Result<(Vec<Vec<u8>>, String), ReadError>
     for bytes in list.chunks(piece) {
         items.feed(bytes, |item| found.push(item.to_vec()))?;
     }
-    Ok((found, items.finish()?))
+    let about = items.finish()?;
+    assert_eq!(about.kind, "ServiceList");
+    Ok((found, about.version))
 }
 
 #[test]
