@@ -26,8 +26,8 @@ pub struct Attempts {
 /// A connection that came to nothing.
 pub struct Failure {
     pub at: Instant,
-    /// Whether it was tried until patience ended; otherwise somebody said no.
-    pub is_timeout: bool,
+    /// Whether nobody ever took it; otherwise somebody said no, or took it and did not answer.
+    pub is_lost: bool,
     pub what: String,
 }
 
@@ -60,8 +60,8 @@ fn connect_on_and_on(to: SocketAddr, run: &Run) -> Attempts {
         let began = Instant::now();
         attempts.tried += 1;
         if let Err(error) = connect(to) {
-            let is_timeout = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
-            attempts.failed.push(Failure { at: began, is_timeout, what: format!("{to}: {error}") });
+            let is_lost = error.kind() == ErrorKind::TimedOut;
+            attempts.failed.push(Failure { at: began, is_lost, what: format!("{to}: {error}") });
         }
         std::thread::park_timeout(EVERY.saturating_sub(began.elapsed()));
     }

@@ -7,7 +7,9 @@ use crate::clients::{Attempts, Failure};
 use crate::disruptions::Disrupted;
 use crate::site::Site;
 
-/// Who asked while rules were missing may have been refused: that cannot be helped. A first packet that was lost must not be.
+/// Who asked while rules were missing may have been refused; and who deletes the table with the last chain for address translation
+/// makes the kernel translate nothing meanwhile, so that an answer that is on its way then never arrives. Neither can be helped. A
+/// first packet that was lost must be.
 const AROUND_A_FLUSH: Duration = Duration::from_secs(1);
 /// Memory that a process may have more at its end than when it was first looked at, in the second half, in MiB.
 const GROWTH: f64 = 2.0;
@@ -34,7 +36,7 @@ impl Report {
         site.server.start_api_server().map_err(|error| error.with_sources()).expect("the API server");
         site.until_all_is_seen();
         let is_excused =
-            |failure: &Failure| !failure.is_timeout && is_around_a_flush(failure.at, &disrupted.flushes);
+            |failure: &Failure| !failure.is_lost && is_around_a_flush(failure.at, &disrupted.flushes);
         let (refused_by_flush, failed): (Vec<_>, Vec<_>) = attempts.failed.into_iter().partition(is_excused);
         let syncs = site.metric("kubeproxy_sync_proxy_rules_duration_seconds_count");
         let written = site.metric("ferrule_sync_objects_written_total");
@@ -65,7 +67,10 @@ impl Report {
         println!("| flushes of the rules by somebody else | {} |", self.disrupted.flushes.len());
         println!("| connections tried | {} |", self.tried);
         println!("| failed | {} |", self.failed.len());
-        println!("| refused because rules were flushed at that moment | {} |", self.refused_by_flush);
+        println!(
+            "| refused or left without an answer because rules were flushed at that moment | {} |",
+            self.refused_by_flush
+        );
         println!("| syncs of the last process | {} |", self.syncs);
         println!("| objects written by the last process | {} |", self.written);
         println!(
