@@ -456,15 +456,17 @@ fn a_first_list_that_breaks_off_leaves_nothing_behind_that_is_gone_by_the_next()
     }
     let server = ApiServer::start(Options::default()).unwrap();
     let objects = Objects::new(&server, "broken");
-    let services = 2 * MORE_THAN_A_PORTION;
+    let services = 3 * MORE_THAN_A_PORTION;
     for nth in 0..services {
         objects.put_service(&format!("s{nth}"));
     }
     let cable = Cable::new(&server);
-    // A Service takes some 400 bytes.
-    cable.cut_for_good_after(180_000);
+    // A Service takes between 0.5 and 1.5 KB: more than a portion comes through, and less than all.
+    cable.stall_after(400_000);
     let access = access(&server, "broken", &json!({ "token": User::KubeProxy.token() }));
     let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "broken-node");
+    watcher.until("a portion", |events| !history(events, "broken").is_empty());
+    cable.cut();
     watcher.trouble(ObjectKind::Service);
     let told = history(&watcher.events, "broken");
     let gone = told.keys().next().expect("a portion was told").clone();

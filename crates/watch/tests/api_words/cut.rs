@@ -20,8 +20,8 @@ struct State {
     is_whole: AtomicBool,
     /// How many bytes still get through to the source before it is cut once.
     left: AtomicI64,
-    /// Whether it stays cut then.
-    stays_cut: AtomicBool,
+    /// Whether it is not cut then, but carries nothing more.
+    stalls: AtomicBool,
     made: AtomicUsize,
     ends: Mutex<Vec<TcpStream>>,
 }
@@ -42,7 +42,7 @@ impl Cable {
             is_tunnel,
             is_whole: AtomicBool::new(true),
             left: AtomicI64::new(i64::MAX),
-            stays_cut: AtomicBool::new(false),
+            stalls: AtomicBool::new(false),
             made: AtomicUsize::new(0),
             ends: Mutex::default(),
         });
@@ -81,9 +81,10 @@ impl Cable {
         self.state.left.store(bytes, Ordering::SeqCst);
     }
 
-    /// The same, and keeps it cut.
-    pub fn cut_for_good_after(&self, bytes: i64) {
-        self.state.stays_cut.store(true, Ordering::SeqCst);
+    /// Carries so many more bytes to the source, and then nothing until it is cut. What came through is read, while a cut may cost
+    /// what came before it.
+    pub fn stall_after(&self, bytes: i64) {
+        self.state.stalls.store(true, Ordering::SeqCst);
         self.cut_after(bytes);
     }
 }
@@ -106,16 +107,17 @@ impl State {
 
     fn carry(&self, mut from: TcpStream, mut to: TcpStream, is_down: bool) {
         let mut bytes = [0; 4096];
+        let mut is_stalled = false;
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             if is_down && self.is_cut_by(count) {
                 self.left.store(i64::MAX, Ordering::SeqCst);
-                if self.stays_cut.swap(false, Ordering::SeqCst) {
-                    self.is_whole.store(false, Ordering::SeqCst);
+                is_stalled = self.stalls.swap(false, Ordering::SeqCst);
+                if !is_stalled {
+                    self.drop_all();
+                    return;
                 }
-                self.drop_all();
-                return;
             }
-            if to.write_all(&bytes[..count]).is_err() {
+            if !is_stalled && to.write_all(&bytes[..count]).is_err() {
                 break;
             }
         }
