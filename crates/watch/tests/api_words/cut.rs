@@ -69,6 +69,9 @@ impl Cable {
     /// Cuts it, and keeps it cut.
     pub fn cut(&self) {
         self.state.is_whole.store(false, Ordering::SeqCst);
+        // What was to happen later does not happen to the next connection.
+        self.state.stalls.store(false, Ordering::SeqCst);
+        self.state.left.store(i64::MAX, Ordering::SeqCst);
         self.state.drop_all();
     }
 
