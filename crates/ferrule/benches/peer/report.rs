@@ -32,10 +32,6 @@ enum Goal {
     More,
 }
 
-/// Rates closer than this are the same: direct connections from the two nodes, which meet no rules of either proxy, differ by as
-/// much, and now and then by more.
-const SAME: f64 = 0.03;
-
 const FIVE: Size = Size::of(5_000, 10);
 const TEN: Size = Size::of(10_000, 10);
 const MANY: Size = Size::of(45_000, 1);
@@ -282,9 +278,6 @@ impl Line {
 impl Goal {
     fn told(self, theirs: Option<f64>, ours: Option<f64>) -> String {
         let (is_met, goal) = match (self, theirs, ours) {
-            (Self::More, Some(theirs), Some(ours)) if (ours / theirs - 1.0).abs() < SAME => {
-                return format!("more: the same within {:.0} %", SAME * 100.0);
-            }
             (Self::Ratio(part), Some(theirs), Some(ours)) => {
                 (ours <= theirs * part, format!("1/{:.0}", 1.0 / part))
             }

@@ -23,11 +23,20 @@ pub struct Attempts {
     pub failed: Vec<Failure>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Somebody said no.
+    Refused,
+    /// It was taken, and no answer came.
+    Unanswered,
+    /// Nobody took it.
+    Lost,
+}
+
 /// A connection that came to nothing.
 pub struct Failure {
     pub at: Instant,
-    /// Whether nobody ever took it; otherwise somebody said no, or took it and did not answer.
-    pub is_lost: bool,
+    pub kind: FailureKind,
     pub what: String,
 }
 
@@ -60,8 +69,12 @@ fn connect_on_and_on(to: SocketAddr, run: &Run) -> Attempts {
         let began = Instant::now();
         attempts.tried += 1;
         if let Err(error) = connect(to) {
-            let is_lost = error.kind() == ErrorKind::TimedOut;
-            attempts.failed.push(Failure { at: began, is_lost, what: format!("{to}: {error}") });
+            let kind = match error.kind() {
+                ErrorKind::TimedOut => FailureKind::Lost,
+                ErrorKind::WouldBlock => FailureKind::Unanswered,
+                _ => FailureKind::Refused,
+            };
+            attempts.failed.push(Failure { at: began, kind, what: format!("{to}: {error}") });
         }
         std::thread::park_timeout(EVERY.saturating_sub(began.elapsed()));
     }

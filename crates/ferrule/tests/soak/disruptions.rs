@@ -20,13 +20,21 @@ pub struct Disruptions {
 /// What was done.
 #[derive(Default)]
 pub struct Disrupted {
-    /// From when to when rules were missing.
-    pub flushes: Vec<(Instant, Instant)>,
+    /// From when to when rules were missing, and how they went.
+    pub flushes: Vec<Flush>,
     pub server_restarts: usize,
     pub proxy_restarts: usize,
     /// Resident MiB, each with the number of the process; the process is the same in the second half.
     pub resident: Vec<(u32, f64)>,
     pub proxy: Option<Program>,
+}
+
+/// Rules that somebody took away.
+pub struct Flush {
+    pub began: Instant,
+    pub ended: Instant,
+    /// The chains too, and with them the kernel's translation of connections that were there before.
+    pub is_deletion: bool,
 }
 
 impl Disruptions {
@@ -54,7 +62,7 @@ impl Disruptions {
         let is_first_half = run.began.elapsed() < run.lasts / 2;
         match kind {
             0 if is_first_half => self.restart(site, |proxy| drop(proxy.kill())),
-            1 => self.flush(site, &["delete", "table", "ip", "kube-proxy"]),
+            1 => self.flush(site, "delete"),
             2 if is_first_half => self.restart(site, |proxy| drop(proxy.terminate())),
             3 => {
                 site.server.stop_api_server();
@@ -62,7 +70,7 @@ impl Disruptions {
                 site.server.start_api_server().map_err(|error| error.with_sources()).expect("the API server");
                 self.done.server_restarts += 1;
             }
-            _ => self.flush(site, &["flush", "table", "ip", "kube-proxy"]),
+            _ => self.flush(site, "flush"),
         }
     }
 
@@ -74,11 +82,11 @@ impl Disruptions {
         self.done.proxy_restarts += 1;
     }
 
-    fn flush(&mut self, site: &Site, what: &[&str]) {
+    fn flush(&mut self, site: &Site, how: &str) {
         let began = Instant::now();
-        site.net.node().feed("nft", what, "").expect("nft");
+        site.net.node().feed("nft", &[how, "table", "ip", "kube-proxy"], "").expect("nft");
         site.until_served();
-        self.done.flushes.push((began, Instant::now()));
+        self.done.flushes.push(Flush { began, ended: Instant::now(), is_deletion: how == "delete" });
     }
 
     fn look(&mut self) {

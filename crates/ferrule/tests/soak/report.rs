@@ -1,15 +1,13 @@
 //! What came of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Run;
-use crate::clients::{Attempts, Failure};
-use crate::disruptions::Disrupted;
+use crate::clients::{Attempts, Failure, FailureKind};
+use crate::disruptions::{Disrupted, Flush};
 use crate::site::Site;
 
-/// Who asked while rules were missing may have been refused; and who deletes the table with the last chain for address translation
-/// makes the kernel translate nothing meanwhile, so that an answer that is on its way then never arrives. Neither can be helped. A
-/// first packet that was lost must be.
+/// Who asked while rules were missing may have been refused: that cannot be helped. A first packet that was lost must not be.
 const AROUND_A_FLUSH: Duration = Duration::from_secs(1);
 /// Memory that a process may have more at its end than when it was first looked at, in the second half, in MiB.
 const GROWTH: f64 = 2.0;
@@ -36,7 +34,7 @@ impl Report {
         site.server.start_api_server().map_err(|error| error.with_sources()).expect("the API server");
         site.until_all_is_seen();
         let is_excused =
-            |failure: &Failure| !failure.is_lost && is_around_a_flush(failure.at, &disrupted.flushes);
+            |failure: &Failure| disrupted.flushes.iter().any(|flush| is_caused_by(flush, failure));
         let (refused_by_flush, failed): (Vec<_>, Vec<_>) = attempts.failed.into_iter().partition(is_excused);
         let syncs = site.metric("kubeproxy_sync_proxy_rules_duration_seconds_count");
         let written = site.metric("ferrule_sync_objects_written_total");
@@ -105,10 +103,18 @@ impl Report {
 /// A failure with its time, and how long it was after the last flush.
 fn told(failure: &Failure, run: &Run, disrupted: &Disrupted) -> String {
     let at = failure.at;
-    let since = disrupted.flushes.iter().rev().find(|flush| flush.1 < at).map(|flush| at - flush.1);
+    let since = disrupted.flushes.iter().rev().find(|flush| flush.ended < at).map(|flush| at - flush.ended);
     format!("{}, at {:?}, {since:?} after a flush", failure.what, at - run.began)
 }
 
-fn is_around_a_flush(at: Instant, flushes: &[(Instant, Instant)]) -> bool {
-    flushes.iter().any(|(began, ended)| at + AROUND_A_FLUSH > *began && at < *ended)
+/// Who deletes the last chains for address translation makes the kernel translate nothing meanwhile, so that an answer that is on its
+/// way then never arrives; who only flushes them does not.
+fn is_caused_by(flush: &Flush, failure: &Failure) -> bool {
+    let is_around = failure.at + AROUND_A_FLUSH > flush.began && failure.at < flush.ended;
+    is_around
+        && match failure.kind {
+            FailureKind::Refused => true,
+            FailureKind::Unanswered => flush.is_deletion,
+            FailureKind::Lost => false,
+        }
 }

@@ -14,7 +14,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 use super::connection::Refusal;
 
 pub(super) use messages::{EndpointSlice, Node, Service, ServiceCidr};
-pub(super) use metadata::{bookmark, list_kind, list_version, metadata};
+pub(super) use metadata::{bookmark, metadata, text_field};
 
 /// What an object begins with, before its envelope.
 pub(super) const MAGIC: &[u8] = b"k8s\0";

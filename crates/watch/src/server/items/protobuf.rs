@@ -3,17 +3,19 @@
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::super::events::ReadError;
-use super::super::protobuf::{MAGIC, ProtobufError, list_kind, list_version};
+use super::super::protobuf::{MAGIC, ProtobufError, text_field};
 use super::{About, LONGEST_ITEM};
 
 /// No tag with its length takes more bytes.
 const LONGEST_HEAD: usize = 20;
 
-/// The tags of an envelope and of a list.
+/// The tags of an envelope, of a list, and of what they say of themselves.
 const TYPE: u32 = 1;
 const CONTENT: u32 = 2;
 const METADATA: u32 = 1;
 const ITEM: u32 = 2;
+const KIND: u32 = 2;
+const VERSION: u32 = 2;
 
 /// The part of a list that has come in.
 #[derive(Debug, Default)]
@@ -98,7 +100,7 @@ impl Items {
         let content = head.whole().and_then(|whole| bytes.get(head.before..whole));
         let Some(content) = content else { return Ok(None) };
         if head.tag == Some(TYPE) {
-            self.about.kind = list_kind(content)?;
+            self.about.kind = text_field(content, KIND)?;
         }
         Ok(head.whole())
     }
@@ -115,7 +117,7 @@ impl Items {
         let Some(content) = bytes.get(head.before..whole) else { return Ok(None) };
         match head.tag {
             Some(ITEM) => each(content),
-            Some(METADATA) => self.about.version = list_version(content)?,
+            Some(METADATA) => self.about.version = text_field(content, VERSION)?,
             _ => {}
         }
         self.enter(left);

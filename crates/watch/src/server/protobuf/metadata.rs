@@ -56,14 +56,9 @@ pub fn bookmark(object: &[u8]) -> Result<(String, bool), ProtobufError> {
     Ok((version, is_end))
 }
 
-/// The kind of a list, from its type.
-pub fn list_kind(type_meta: &[u8]) -> Result<String, ProtobufError> {
-    Ok(text(field(type_meta, 2)?.unwrap_or_default()))
-}
-
-/// The version of a list, from its metadata.
-pub fn list_version(metadata: &[u8]) -> Result<String, ProtobufError> {
-    Ok(text(field(metadata, 2)?.unwrap_or_default()))
+/// A field of a message, as text.
+pub fn text_field(message: &[u8], tag: u32) -> Result<String, ProtobufError> {
+    Ok(text(field(message, tag)?.unwrap_or_default()))
 }
 
 /// As the JSON of the same object would have it.
