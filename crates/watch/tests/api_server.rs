@@ -269,11 +269,9 @@ fn a_rotated_token_is_used_from_the_next_request() {
     std::fs::write(&token, "outdated\n").unwrap();
     cable.cut();
     cable.mend();
-    watcher.until("a refusal", |events| {
-        events
-            .iter()
-            .any(|event| matches!(event, SourceEvent::Trouble { message, .. } if message.contains("401")))
-    });
+    // A request may meet the cut itself first.
+    let is_refusal = |event: &SourceEvent| matches!(event, SourceEvent::Trouble { kind: ObjectKind::Service, message } if message.contains("401"));
+    watcher.until("a refusal", |events| events.iter().any(is_refusal));
     let message = watcher.trouble(ObjectKind::Service);
     assert!(message.contains("still valid"), "{message}");
     std::fs::write(&token, "proxy-token\n").unwrap();
@@ -474,6 +472,7 @@ fn a_first_list_that_breaks_off_leaves_nothing_behind_that_is_gone_by_the_next()
     objects.delete_service(gone.trim_start_matches("broken/"));
     cable.mend();
     watcher.in_sync();
+    assert_eq!(watcher.log.times("Listing kind=Service lists"), 1, "the next one is streamed");
     let told = history(&watcher.events, "broken");
     assert_eq!(told.len(), services);
     for (name, told) in told {

@@ -25,7 +25,12 @@ impl Log {
 
     /// Whether a line holds a text.
     pub fn says(&self, text: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|(_, line)| line.contains(text))
+        self.times(text) > 0
+    }
+
+    /// How many lines hold a text.
+    pub fn times(&self, text: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|(_, line)| line.contains(text)).count()
     }
 }
 
