@@ -86,6 +86,12 @@ pub enum SyncError {
     /// The table could not be written.
     #[error("writing the nftables rules")]
     Commit(#[from] CommitError),
+    /// The table was written, and does not hold what was written.
+    #[error("verifying the nftables rules: {difference}; is another program changing them all the time?")]
+    Verify {
+        /// What differs.
+        difference: String,
+    },
     /// A program failed.
     #[error("syncing the iptables rules")]
     Iptables(#[from] IptablesError),

@@ -14,7 +14,8 @@ use std::time::Duration;
 use crate::iptables::{IptablesError, Programs, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
-    Chain, CommitError, Committed, Family, Name, NftClient, Seen, SeenElements, SeenTable, Set, Transaction,
+    Chain, CommitError, Committed, Family, Name, NftClient, OtherObject, Seen, SeenElements, SeenTable, Set,
+    Transaction,
 };
 
 /// One family's table.
@@ -42,6 +43,9 @@ pub trait NftTables {
 
     /// The elements of a set that have not expired, or `None` if there is no such set.
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError>;
+
+    /// Objects of kinds we never make: flowtables, named counters, quotas and so on.
+    fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError>;
 }
 
 impl NftTables for NftClient {
@@ -75,6 +79,10 @@ impl NftTables for NftClient {
 
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
         self.elements(set)
+    }
+
+    fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
+        self.other_objects()
     }
 }
 

@@ -119,6 +119,12 @@ pub fn source_ranges(prefix_length: u8) -> Name {
     Name::new(&format!("source-ranges-{prefix_length}"))
 }
 
+/// The prefix length that a set of source ranges is for, by its name.
+pub fn prefix_length_of(set: &Name) -> Option<u8> {
+    let length = set.as_str().strip_prefix("source-ranges-")?.parse().ok()?;
+    (source_ranges(length) == *set).then_some(length)
+}
+
 /// The map from a frontend's slots to endpoints.
 pub fn endpoints_map(table: Table, scope: PoolScope) -> SetName {
     match (table, scope) {
@@ -245,31 +251,75 @@ impl fmt::Display for Entry {
 
 impl fmt::Display for PoolChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let outside = |table: &Table| match table {
-            Table::Address => "external",
-            Table::NodePort => "nodeport",
-        };
         match self {
             Self::Pick { table, scope: PoolScope::Cluster, size } => write!(f, "{table}pool-{size}"),
             Self::Pick { table, scope: PoolScope::Local, size } => write!(f, "{table}local-pool-{size}"),
             Self::Enter { entry, size } => write!(f, "{entry}-{size}"),
-            Self::Local { table, cluster, local } => write!(f, "{}-local-{cluster}-{local}", outside(table)),
+            Self::Local { table, cluster, local } => write!(f, "{}-local-{cluster}-{local}", table.outside()),
             Self::Stick { size, seconds } => write!(f, "sticky-{size}-{seconds}s"),
             Self::EnterSticky { entry, size, seconds } => write!(f, "{entry}-sticky-{size}-{seconds}s"),
             Self::LocalSticky { table, cluster, local, seconds } => {
-                write!(f, "{}-local-sticky-{cluster}-{local}-{seconds}s", outside(table))
+                write!(f, "{}-local-sticky-{cluster}-{local}-{seconds}s", table.outside())
             }
         }
     }
 }
 
-/// Whether a chain may be one of a pool size that went out of use; those stay until everything is written anew.
-pub fn may_be_pool_chain(name: &Name) -> bool {
-    let Some(first) = name.as_str().split('-').next() else { return false };
-    let last = name.as_str().rsplit('-').next().unwrap_or_default();
-    let size = last.strip_suffix('s').unwrap_or(last);
-    let of_a_pool = ["pool", "local", "cluster", "external", "nodeport", "sticky"].contains(&first);
-    of_a_pool && !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit())
+impl PoolChain {
+    /// The chain that a name stands for, if it is the name of one.
+    pub fn from_name(name: &Name) -> Option<Self> {
+        let chain = Self::from_words(&name.as_str().split('-').collect::<Vec<_>>())?;
+        // One chain has one name: `pool-07` is nobody's.
+        (chain.to_string() == name.as_str()).then_some(chain)
+    }
+
+    fn from_words(words: &[&str]) -> Option<Self> {
+        let number = |word: &str| word.parse::<u32>().ok();
+        let seconds = |word: &str| number(word.strip_suffix('s')?);
+        let pick = |table, scope, size| Some(Self::Pick { table, scope, size: number(size)? });
+        match *words {
+            ["pool", size] => pick(Table::Address, PoolScope::Cluster, size),
+            ["local", "pool", size] => pick(Table::Address, PoolScope::Local, size),
+            ["nodeport", "pool", size] => pick(Table::NodePort, PoolScope::Cluster, size),
+            ["nodeport", "local", "pool", size] => pick(Table::NodePort, PoolScope::Local, size),
+            [entry, size] => Some(Self::Enter { entry: Entry::from_word(entry)?, size: number(size)? }),
+            ["sticky", size, time] => Some(Self::Stick { size: number(size)?, seconds: seconds(time)? }),
+            [entry, "sticky", size, time] => {
+                let entry = Entry::from_word(entry)?;
+                Some(Self::EnterSticky { entry, size: number(size)?, seconds: seconds(time)? })
+            }
+            [outside, "local", cluster, local] => {
+                let table = Table::from_outside(outside)?;
+                Some(Self::Local { table, cluster: number(cluster)?, local: number(local)? })
+            }
+            [outside, "local", "sticky", cluster, local, time] => {
+                let (table, seconds) = (Table::from_outside(outside)?, seconds(time)?);
+                Some(Self::LocalSticky { table, cluster: number(cluster)?, local: number(local)?, seconds })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Entry {
+    fn from_word(word: &str) -> Option<Self> {
+        [Self::Cluster, Self::External, Self::NodePort].into_iter().find(|entry| entry.to_string() == word)
+    }
+}
+
+impl Table {
+    /// The table of a chain for packets from outside.
+    fn from_outside(word: &str) -> Option<Self> {
+        [Self::Address, Self::NodePort].into_iter().find(|table| table.outside() == word)
+    }
+
+    /// What chains for packets from outside begin with.
+    fn outside(self) -> &'static str {
+        match self {
+            Self::Address => "external",
+            Self::NodePort => "nodeport",
+        }
+    }
 }
 
 /// Chains that always exist, besides the base chains.
@@ -290,4 +340,48 @@ pub mod chains {
     pub const CLUSTER_RETRY: &str = "cluster-retry";
     /// Masquerades marked packets and hairpins.
     pub const MASQUERADING: &str = "masquerading";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_back_as_the_chain_it_was_given() {
+        let (size, seconds, cluster, local) = (3, 600, 3, 0);
+        let mut all = vec![PoolChain::Stick { size, seconds }];
+        for table in [Table::Address, Table::NodePort] {
+            all.extend([PoolScope::Cluster, PoolScope::Local].map(|scope| PoolChain::Pick {
+                table,
+                scope,
+                size,
+            }));
+            all.push(PoolChain::Local { table, cluster, local });
+            all.push(PoolChain::LocalSticky { table, cluster, local, seconds });
+        }
+        for entry in [Entry::Cluster, Entry::External, Entry::NodePort] {
+            all.extend([PoolChain::Enter { entry, size }, PoolChain::EnterSticky { entry, size, seconds }]);
+        }
+        for chain in all {
+            assert_eq!(PoolChain::from_name(&chain.name()), Some(chain), "{chain}");
+        }
+    }
+
+    #[test]
+    fn names_of_others_are_no_pool_chains() {
+        for name in [
+            "pool-07",
+            "pool-+7",
+            "pool-",
+            "pool",
+            "",
+            "-",
+            "cluster-ips-check",
+            "mine-3",
+            "sticky-3",
+            "local-3-2",
+        ] {
+            assert_eq!(PoolChain::from_name(&Name::new(name)), None, "{name}");
+        }
+    }
 }

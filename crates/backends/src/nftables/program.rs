@@ -15,7 +15,7 @@ use super::counts::Counts;
 use super::diff::{Diff, Ways};
 use super::frontend::{Compiled, Compiler, Pools};
 use super::hash::StateHash;
-use super::names::{PoolChain, source_ranges};
+use super::names::{PoolChain, prefix_length_of, source_ranges};
 use super::pool;
 use super::sticky_ids::StickyIds;
 use super::way_numbers::{Outcome, WayNumbers};
@@ -257,6 +257,17 @@ impl Program {
         let pools = pools.into_iter().map(|chain| chain.chain(self.site()));
         let fixed = base::fixed_chains(&self.node, self.words, &lengths);
         pools.chain(fixed).chain(base::base_chains()).collect()
+    }
+
+    /// The chain for a pool size, in use or not, as this program would write it under its name.
+    pub fn pool_chain(&self, name: &Name) -> Option<Chain> {
+        PoolChain::from_name(name).map(|chain| chain.chain(self.site()))
+    }
+
+    /// The set of source ranges, in use or not, as this program would make it under its name.
+    pub fn source_ranges_set(&self, name: &Name) -> Option<Set> {
+        let length = prefix_length_of(name).filter(|length| *length <= self.words.family.address_bits())?;
+        Some(base::source_ranges_set(length, self.words.family))
     }
 
     /// The names of the chains of pool sizes that are in use.

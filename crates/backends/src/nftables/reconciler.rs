@@ -8,16 +8,17 @@
 //! and what they pointed at goes in one after: see [`Reconciler::finish`].
 
 mod observed;
+mod rewrite;
+mod skeleton;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ferrule_kernel::kernel::NftTables;
-use ferrule_kernel::nft::{Chain, CommitError, Element, KeyBytes, Name, Transaction};
+use ferrule_kernel::nft::{CommitError, Element, KeyBytes, Name, Transaction};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
 use self::observed::Observed;
 use super::hash::StateHash;
-use super::names::{SetName, may_be_pool_chain};
 use super::own_commits::OwnCommits;
 use super::program::{Edit, Elements, Numbers, Program};
 use super::stamp::Stamp;
@@ -26,18 +27,12 @@ use crate::sync::{Reason, SyncError, SyncReport, Way};
 
 /// How often a commit is tried again because another program committed to its own table in between.
 const MOST_TRIES: usize = 20;
-/// About how many elements a portion of a first sync has.
-const PORTION: usize = 20_000;
-/// How often the kernel may refuse that everything is written in place before the table is replaced: another program may have
-/// given a chain of ours another hook, which no rewrite can undo.
-const PATIENCE: u8 = 2;
 
 /// Keeps one family's table as the plan wants it.
 pub struct Reconciler<K> {
     kernel: K,
     ours: OwnCommits,
     state: State,
-    refused_rewrites: u8,
 }
 
 /// What we know of the table.
@@ -53,6 +48,8 @@ enum State {
 enum Since {
     /// Never: whatever was there goes.
     Never,
+    /// In any case: the kernel keeps some of what was there, and it was not read yet.
+    Always,
     /// Since this generation; since ever, if there is none.
     Generation(Option<u32>),
 }
@@ -60,7 +57,9 @@ enum Since {
 /// A commit with a stamp.
 struct Stamped {
     stamp: Stamp,
-    /// The generation it became, if nobody can have touched the table before.
+    /// The generation it became.
+    generation: u32,
+    /// The same, if nobody can have touched the table before.
     known: Option<u32>,
     report: SyncReport,
 }
@@ -92,7 +91,7 @@ impl Lingering {
 impl<K: NftTables> Reconciler<K> {
     /// Knows nothing yet.
     pub fn new(kernel: K) -> Self {
-        Self { kernel, ours: OwnCommits::default(), state: State::Unknown, refused_rewrites: 0 }
+        Self { kernel, ours: OwnCommits::default(), state: State::Unknown }
     }
 
     /// Shares with the other family's reconciler which commits were ours.
@@ -131,7 +130,8 @@ impl<K: NftTables> Reconciler<K> {
                 self.change(*applied, plan, delta)?
             }
             (State::Applied(applied), Reason::PlanChanged(_)) => {
-                self.rewrite_or_replace(plan, Program::of(plan, applied.program.numbers().clone()))?
+                let wanted = Program::of(plan, applied.program.numbers().clone());
+                self.rewrite_or_replace(plan, wanted, Since::Generation(applied.known))?
             }
             (State::Applied(applied), Reason::Look) if self.is_untouched(&applied)? => {
                 (*applied, SyncReport::default())
@@ -162,7 +162,8 @@ impl<K: NftTables> Reconciler<K> {
     /// Writes everything anew, unless it was another Ferrule of the same mind that wrote: two of them must not fight.
     fn repair(&mut self, plan: &FamilyPlan, applied: &Applied) -> Result<(Applied, SyncReport), SyncError> {
         let Observed::Ours(stamp) = Observed::table(&mut self.kernel)? else {
-            return self.rewrite_or_replace(plan, Program::of(plan, applied.program.numbers().clone()));
+            let wanted = Program::of(plan, applied.program.numbers().clone());
+            return self.rewrite_or_replace(plan, wanted, Since::Always);
         };
         let (program, elements) = self.program(plan, stamp, Some(applied.program.numbers()))?;
         if stamp != applied.stamp
@@ -172,7 +173,7 @@ impl<K: NftTables> Reconciler<K> {
             let applied = Applied { program, stamp, known: None, lingering: Lingering::default() };
             return Ok((applied, SyncReport::default()));
         }
-        self.rewrite_or_replace(plan, (program, elements))
+        self.rewrite_or_replace(plan, (program, elements), Since::Always)
     }
 
     /// The program of a plan, with the numbers we know of, also if somebody emptied the maps that hold them. Those of the table
@@ -286,7 +287,7 @@ impl<K: NftTables> Reconciler<K> {
         hash: StateHash,
     ) -> Result<SyncReport, SyncError> {
         transaction.delete_elements([&applied.stamp.element()]);
-        let stamped = self.commit(&transaction, hash, Since::Generation(applied.known))?;
+        let stamped = self.commit(transaction, hash, Since::Generation(applied.known))?;
         (applied.stamp, applied.known) = (stamped.stamp, stamped.known);
         Ok(stamped.report)
     }
@@ -305,155 +306,85 @@ impl<K: NftTables> Reconciler<K> {
         };
         let (program, elements) = self.program(plan, stamp, known)?;
         let is_wanted = stamp.hash == program.hash().as_number();
-        let is_untouched = is_wanted && stamp.generation != 0 && self.ours.only(stamp.generation, generation);
-        if is_untouched || is_wanted && observed::holds(&mut self.kernel, &program, &elements)? {
+        let is_untouched = stamp.generation != 0 && self.ours.only(stamp.generation, generation);
+        if is_wanted && (is_untouched || observed::holds(&mut self.kernel, &program, &elements)?) {
             let applied =
                 Applied { program, stamp, known: Some(generation), lingering: Lingering::default() };
             return Ok((applied, SyncReport::default()));
         }
-        self.rewrite_or_replace(plan, (program, elements))
+        let since = if is_untouched { Since::Generation(Some(generation)) } else { Since::Always };
+        self.rewrite_or_replace(plan, (program, elements), since)
     }
 
-    /// Writes everything anew in place if that can be done, and else puts a new table in the place of the old one.
-    fn rewrite_or_replace(
-        &mut self,
-        plan: &FamilyPlan,
-        (program, elements): (Program, Elements),
-    ) -> Result<(Applied, SyncReport), SyncError> {
-        if self.refused_rewrites >= PATIENCE || !observed::has_our_sets(&mut self.kernel, &program)? {
-            return self.replace(plan);
-        }
-        let rewritten = self.rewrite(program, elements);
-        if rewritten.is_ok() {
-            self.refused_rewrites = 0;
-        } else if matches!(rewritten, Err(SyncError::Commit(CommitError::Refused { .. }))) {
-            self.refused_rewrites += 1;
-        }
-        rewritten
-    }
-
-    /// Writes everything anew in one transaction, all but what clients stick to. Chains that are missing are made before.
-    fn rewrite(&mut self, program: Program, elements: Elements) -> Result<(Applied, SyncReport), SyncError> {
-        let (generation, mut report) = self.prepare_anew(&program)?;
-        let (wanted_sets, chains) = (program.sets(), program.chains());
-        let unwanted_chains = observed::other_chains(&mut self.kernel, &chains)?;
-        let unwanted_sets = observed::other_sets(&mut self.kernel, &wanted_sets)?;
-        let mut transaction = Transaction::new();
-        for set in wanted_sets {
-            let name = set.name.clone();
-            transaction.add_set(set);
-            if name != SetName::Affinity.name() {
-                transaction.flush_set(name);
-            }
-        }
-        for chain in chains {
-            transaction.refill_chain(chain);
-        }
-        let (of_pools, strays): (Vec<_>, Vec<_>) = unwanted_chains.into_iter().partition(may_be_pool_chain);
-        remove_strays(&mut transaction, strays, unwanted_sets);
-        transaction.add_elements(elements.into_all());
-        let ways = program.numbers().ways.elements_to(&of_pools);
-        transaction.add_elements(ways.iter().cloned());
-        let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
-        report.add(stamped.report.written, stamped.report.removed);
-        stamped.report = report;
-        let (mut applied, report) = stamped.applied(program, Way::Rewritten);
-        applied.lingering = Lingering { elements: keyed(ways).collect(), chains: of_pools };
-        Ok((applied, report))
-    }
-
-    /// What [`Self::prepare`] does, where one must look what is missing; and the generation of which we know what is there.
-    fn prepare_anew(&mut self, program: &Program) -> Result<(u32, SyncReport), SyncError> {
-        let generation = self.kernel.generation()?;
-        let there: BTreeSet<Name> = self.kernel.chains()?.into_iter().map(|seen| seen.name).collect();
-        let is_missing = |chain: &Chain| may_be_pool_chain(&chain.name) && !there.contains(&chain.name);
-        let missing: Vec<Chain> = program.chains().into_iter().filter(is_missing).collect();
-        let mut report = SyncReport::default();
-        if missing.is_empty() {
-            return Ok((generation, report));
-        }
-        let mut transaction = Transaction::new();
-        for set in program.sets() {
-            transaction.add_set(set);
-        }
-        for chain in missing {
-            transaction.add_chain(chain);
-        }
-        let committed = self.kernel.commit(&transaction)?;
-        report.add(committed.written, committed.removed);
-        Ok((committed.generation, report))
-    }
-
-    /// Puts our table in the place of one that is not laid out as ours, in one transaction.
-    fn replace(&mut self, plan: &FamilyPlan) -> Result<(Applied, SyncReport), SyncError> {
-        let (program, elements) = Program::of(plan, Numbers::default());
-        let mut transaction = Transaction::new();
-        transaction.delete_table_if_there();
-        skeleton(&mut transaction, &program);
-        transaction.add_elements(elements.into_all());
-        let stamped = self.commit(&transaction, program.hash(), Since::Never)?;
-        self.refused_rewrites = 0;
-        Ok(stamped.applied(program, Way::Made))
-    }
-
-    /// Makes the table where there is none: in portions, what a cluster cannot do without first. The stamp comes with the last, so
-    /// that a start that finds half of it writes everything.
-    fn make(&mut self, plan: &FamilyPlan, mut generation: u32) -> Result<(Applied, SyncReport), SyncError> {
-        let (program, elements) = Program::of(plan, Numbers::default());
-        let mut portions = elements.in_portions(PORTION);
-        let last = portions.pop().unwrap_or_default();
-        let mut report = SyncReport::default();
-        let mut transaction = Transaction::new();
-        skeleton(&mut transaction, &program);
-        for portion in portions {
-            transaction.add_elements(portion);
-            let committed = self.kernel.commit(&transaction)?;
-            report.add(committed.written, committed.removed);
-            generation = committed.generation;
-            transaction = Transaction::new();
-        }
-        transaction.add_elements(last);
-        let mut stamped = self.commit(&transaction, program.hash(), Since::Generation(Some(generation)))?;
-        report.add(stamped.report.written, stamped.report.removed);
-        stamped.report = report;
-        Ok(stamped.applied(program, Way::Made))
-    }
-
-    /// Commits with a stamp that names the generation the commit becomes. If another program was faster, tries again.
+    /// Commits with a stamp that names the generation the commit becomes.
     fn commit(
         &mut self,
-        transaction: &Transaction,
+        mut transaction: Transaction,
         hash: StateHash,
         since: Since,
     ) -> Result<Stamped, SyncError> {
         let mut tries = 0;
         loop {
             let generation = self.kernel.generation()?;
-            let is_certain = match since {
-                Since::Never => true,
-                Since::Generation(since) => since.is_some_and(|since| self.ours.only(since, generation)),
-            };
-            let stamp = Stamp::after(generation, self.ours.length(generation), hash);
-            let stamp = if is_certain { stamp } else { stamp.without_proof() };
-            let mut stamped = transaction.clone();
-            stamped.expect_generation(generation).add_element(stamp.element());
-            match self.kernel.commit(&stamped) {
-                Ok(committed) => {
-                    self.ours.record(generation);
-                    let mut report = SyncReport::default();
-                    report.add(committed.written, committed.removed);
-                    return Ok(Stamped { stamp, known: is_certain.then_some(stamp.generation), report });
-                }
-                Err(CommitError::GenerationChanged { .. }) if tries < MOST_TRIES => tries += 1,
-                Err(error) => return Err(error.into()),
+            let is_certain = since.is_certain(&self.ours, generation);
+            let proven = Stamp::after(generation, self.ours.length(generation), hash);
+            let stamp = if is_certain { proven } else { proven.without_proof() };
+            transaction.add_element(stamp.element());
+            if let Some(report) = self.commit_after(generation, &mut transaction, &mut tries)? {
+                let generation = proven.generation;
+                return Ok(Stamped { stamp, generation, known: is_certain.then_some(generation), report });
             }
+            transaction.take_back_element();
+        }
+    }
+
+    /// Commits without a stamp, for a commit that is to follow.
+    fn commit_unstamped(&mut self, mut transaction: Transaction) -> Result<SyncReport, SyncError> {
+        let mut tries = 0;
+        loop {
+            let generation = self.kernel.generation()?;
+            if let Some(report) = self.commit_after(generation, &mut transaction, &mut tries)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Commits right after a generation; nothing happens if another program was faster, which may be so some times.
+    fn commit_after(
+        &mut self,
+        generation: u32,
+        transaction: &mut Transaction,
+        tries: &mut usize,
+    ) -> Result<Option<SyncReport>, SyncError> {
+        transaction.expect_generation(generation);
+        *tries += 1;
+        match self.kernel.commit(transaction) {
+            Ok(committed) => {
+                self.ours.record(generation);
+                let mut report = SyncReport::default();
+                report.add(committed.written, committed.removed);
+                Ok(Some(report))
+            }
+            Err(CommitError::GenerationChanged { .. }) if *tries <= MOST_TRIES => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Since {
+    /// Whether nobody else can have touched the table since.
+    fn is_certain(self, ours: &OwnCommits, now: u32) -> bool {
+        match self {
+            Self::Never => true,
+            Self::Always => false,
+            Self::Generation(since) => since.is_some_and(|since| ours.only(since, now)),
         }
     }
 }
 
 impl Stamped {
     fn applied(self, program: Program, way: Way) -> (Applied, SyncReport) {
-        let Self { stamp, known, report } = self;
+        let Self { stamp, known, report, .. } = self;
         let applied = Applied { program, stamp, known, lingering: Lingering::default() };
         (applied, SyncReport { way, ..report })
     }
@@ -461,29 +392,4 @@ impl Stamped {
 
 fn keyed(elements: Vec<Element>) -> impl Iterator<Item = ((Name, KeyBytes), Element)> {
     elements.into_iter().map(|element| ((element.set.clone(), element.key.clone()), element))
-}
-
-/// Removes chains and sets that are not ours, as kube-proxy's where it was in charge meanwhile. They may use each other, and the
-/// kernel removes nothing that is used: rules go first, then sets, then chains.
-fn remove_strays(transaction: &mut Transaction, chains: Vec<Name>, sets: Vec<Name>) {
-    for name in &chains {
-        transaction.refill_chain(Chain { name: name.clone(), hook: None, rules: Vec::new(), comment: None });
-    }
-    for set in sets {
-        transaction.delete_set(set);
-    }
-    for chain in chains {
-        transaction.delete_chain(chain);
-    }
-}
-
-/// The table, its sets and its chains.
-fn skeleton(transaction: &mut Transaction, program: &Program) {
-    transaction.add_table();
-    for set in program.sets() {
-        transaction.add_set(set);
-    }
-    for chain in program.chains() {
-        transaction.add_chain(chain);
-    }
 }

@@ -3,8 +3,8 @@
 use ferrule_kernel::kernel::NftTables;
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{
-    Chain, CommitError, Committed, Family, Name, NftClient, OnPurpose, Seen, SeenElements, SeenTable, Set,
-    Transaction,
+    Chain, CommitError, Committed, Family, Name, NftClient, OnPurpose, OtherObject, Seen, SeenElements,
+    SeenTable, Set, Transaction,
 };
 
 /// The real kernel, with a count of the times all chains were listed: only who reads everything does that.
@@ -55,5 +55,9 @@ impl NftTables for Counting {
 
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
         self.kernel.elements(set)
+    }
+
+    fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
+        self.kernel.other_objects()
     }
 }

@@ -107,6 +107,12 @@ impl<K: NftTables> Lab<K> {
         self.reconciler.sync(plan, Reason::Look)
     }
 
+    /// Repairs, as after news of another program's commit.
+    pub fn repair(&mut self) -> Result<SyncReport, SyncError> {
+        let plan = self.world.family(self.family).expect("the family is served");
+        self.reconciler.sync(plan, Reason::Repair)
+    }
+
     /// Takes away what lingers.
     pub fn finish(&mut self) -> Done {
         let report = self.reconciler.finish().expect("the end of a change");

@@ -103,7 +103,9 @@ impl Observer {
         self.status.metrics.sync_ended(family, kind, took);
         match error {
             SyncError::Iptables(_) => self.status.metrics.restore_failed(family, kind),
-            SyncError::Read(_) | SyncError::Commit(_) => self.status.metrics.sync_failed(family),
+            SyncError::Read(_) | SyncError::Commit(_) | SyncError::Verify { .. } => {
+                self.status.metrics.sync_failed(family);
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use super::NftTables;
 use crate::netlink::NetlinkError;
 use crate::nft::show::{KnownSets, lines};
 use crate::nft::{
-    Chain, CommitError, Committed, Family, Name, Seen, SeenElements, SeenTable, Set, Transaction,
+    Chain, CommitError, Committed, Family, Name, OtherObject, Seen, SeenElements, SeenTable, Set, Transaction,
 };
 
 /// Prints instead of committing.
@@ -75,5 +75,9 @@ impl<K: NftTables, W: Write> NftTables for DryRun<K, W> {
 
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
         self.kernel.elements(set)
+    }
+
+    fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
+        self.kernel.other_objects()
     }
 }

@@ -6,7 +6,8 @@ use super::{NftTables, XTables};
 use crate::iptables::{IptablesError, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
-    Chain, CommitError, Committed, Family, Name, OnPurpose, Seen, SeenElements, SeenTable, Set, Transaction,
+    Chain, CommitError, Committed, Family, Name, OnPurpose, OtherObject, Seen, SeenElements, SeenTable, Set,
+    Transaction,
 };
 
 /// How often commits fail, in a thousand.
@@ -108,6 +109,10 @@ impl<K: NftTables> NftTables for Faulty<K> {
 
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
         self.kernel.elements(set)
+    }
+
+    fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
+        self.kernel.other_objects()
     }
 }
 

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use super::encode::{self, Place, TableName};
 use super::numbers::{
-    BATCH_BEGIN, BATCH_END, BATCH_GENERATION, SUBSYSTEM, chain, element, message, object, rule, set, table,
+    BATCH_BEGIN, BATCH_END, BATCH_GENERATION, SUBSYSTEM, chain, element, flowtable, message, object, rule,
+    set, table,
 };
-use super::{Chain, Name, Operation, Transaction};
+use super::{Chain, Name, Operation, OtherKind, OtherObject, Transaction};
 use crate::netlink::{MessageHeader, Writer, flags};
 
 /// What `nft list` shows beside the table.
@@ -115,7 +116,8 @@ impl Encoder<'_> {
                 | Operation::AddElements(_)
                 | Operation::DeleteElements { .. }
                 | Operation::AddCounter(_)
-                | Operation::DeleteCounter(_) => self.single(at, operation),
+                | Operation::DeleteCounter(_)
+                | Operation::DeleteOther(_) => self.single(at, operation),
             }
             at += together;
         }
@@ -162,12 +164,13 @@ impl Encoder<'_> {
                     encode::put_counter(w, table, counter);
                 });
             }
-            Operation::DeleteCounter(counter) => {
-                self.put((at, Part::Object), (message::DELETE_OBJECT, 0), |w| {
-                    w.text(object::TABLE, name);
-                    w.text(object::NAME, counter.as_str());
-                    w.number(object::TYPE, object::COUNTER);
-                });
+            Operation::DeleteCounter(counter) => self.delete_stateful(at, counter, object::COUNTER),
+            Operation::DeleteOther(OtherObject { name, kind: OtherKind::Stateful(kind) }) => {
+                self.delete_stateful(at, name, *kind);
+            }
+            Operation::DeleteOther(OtherObject { name: flowtable, kind: OtherKind::Flowtable }) => {
+                let names = [(flowtable::TABLE, name), (flowtable::NAME, flowtable.as_str())];
+                self.delete(at, message::DELETE_FLOWTABLE, names);
             }
             Operation::AddChain(_) | Operation::RefillChain(_) | Operation::DeleteChain(_) => {}
         }
@@ -219,6 +222,15 @@ impl Encoder<'_> {
         self.put((at, Part::Flush), (message::DELETE_RULE, 0), |w| {
             w.text(rule::TABLE, table.name.as_str());
             w.text(rule::CHAIN, chain.as_str());
+        });
+    }
+
+    fn delete_stateful(&mut self, at: usize, name: &Name, kind: u32) {
+        let table = self.table;
+        self.put((at, Part::Object), (message::DELETE_OBJECT, 0), |w| {
+            w.text(object::TABLE, table.name.as_str());
+            w.text(object::NAME, name.as_str());
+            w.number(object::TYPE, kind);
         });
     }
 
@@ -288,6 +300,7 @@ fn chain_of(operation: &Operation) -> Option<&Chain> {
         | Operation::AddElements(_)
         | Operation::DeleteElements { .. }
         | Operation::AddCounter(_)
-        | Operation::DeleteCounter(_) => None,
+        | Operation::DeleteCounter(_)
+        | Operation::DeleteOther(_) => None,
     }
 }

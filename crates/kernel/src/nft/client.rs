@@ -2,6 +2,8 @@
 //!
 //! What is sent is made in [`super::batch`]; reading back is in [`super::listings`], listening in [`super::watch`].
 
+use rustix::io::Errno;
+
 use super::batch::{Batch, Part};
 use super::encode::TableName;
 use super::numbers::{FIXED, generation, kind, message};
@@ -94,10 +96,23 @@ impl NftClient {
             }
         }
         match first_refusal {
-            Some((sequence, refusal)) => Err(self.refused(transaction, batch.part(sequence), refusal)),
+            Some((sequence, refusal)) => {
+                let owner = self.foreign_owner(refusal.errno);
+                let error = self.refused(transaction, batch.part(sequence), refusal);
+                Err(owner.unwrap_or(error))
+            }
             None if accepted => Ok(()),
             None => Err(self.unknown(NetlinkError::Unreadable { operation: "committing to nf_tables" })),
         }
+    }
+
+    /// The kernel refuses with EPERM what only the owner of a table may do. It says so of every object, and never who that is.
+    fn foreign_owner(&mut self, errno: i32) -> Option<CommitError> {
+        if Errno::from_raw_os_error(errno) != Errno::PERM {
+            return None;
+        }
+        let owner = self.table().ok()??.owner?;
+        Some(CommitError::Owned { family: self.table.family, table: self.table.name.to_string(), owner })
     }
 
     fn refused(

@@ -1,5 +1,7 @@
 //! What became of a transaction.
 
+use rustix::io::Errno;
+
 use super::Family;
 use crate::netlink::{NetlinkError, Refusal};
 
@@ -42,6 +44,19 @@ pub enum CommitError {
         #[source]
         refusal: Refusal,
     },
+    /// The table belongs to another program, which alone may change it; nothing happened.
+    #[error(
+        "table {family} {table} is owned by another program (netlink portid {owner}, mostly its process id) and only \
+         that one may change it (flags owner); stop that program, the table goes with it"
+    )]
+    Owned {
+        /// The table's family.
+        family: Family,
+        /// The table.
+        table: String,
+        /// The owner's netlink address.
+        owner: u32,
+    },
     /// Whether anything happened is not known.
     #[error("committing to table {family} {table}; it is not known whether anything was written")]
     Unknown {
@@ -68,4 +83,19 @@ pub enum OnPurpose {
     Before,
     /// After all of it happened.
     After,
+}
+
+impl CommitError {
+    /// Whether what is in the table already is what the kernel refused to change.
+    pub fn is_about_existing_objects(&self) -> bool {
+        let about_existing = [Errno::EXIST, Errno::OPNOTSUPP, Errno::BUSY, Errno::INVAL, Errno::NOENT];
+        match self {
+            Self::Refused { refusal, .. } => about_existing.iter().any(|errno| refusal.is(*errno)),
+            Self::GenerationChanged { .. }
+            | Self::Owned { .. }
+            | Self::Unknown { .. }
+            | Self::OnPurpose(_)
+            | Self::Print(_) => false,
+        }
+    }
 }

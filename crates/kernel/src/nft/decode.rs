@@ -25,6 +25,8 @@ pub struct SeenTable {
     pub dormant: bool,
     /// The netlink address of the program that alone may change it.
     pub owner: Option<u32>,
+    /// It has flags beside these two.
+    pub has_other_flags: bool,
 }
 
 /// A rule as it was seen.
@@ -65,6 +67,7 @@ pub fn seen_table(attributes: Attributes<'_>) -> Option<SeenTable> {
         name: Name::new(attributes.text(table::NAME)?),
         dormant: flags & table::DORMANT != 0,
         owner: (flags & table::OWNED != 0).then(|| attributes.number(table::OWNER).unwrap_or(0)),
+        has_other_flags: flags & !(table::DORMANT | table::OWNED) != 0,
     })
 }
 
@@ -80,9 +83,10 @@ pub fn set(attributes: Attributes<'_>) -> Option<Set> {
         size: attributes.nested(set::DESCRIPTION).and_then(|inner| inner.number(set::DESCRIPTION_SIZE)),
         comment: user_data::comment_of_set(notes),
     };
-    let plain = [set::TIMEOUT, set::GC_INTERVAL, set::EXPRESSION, set::EXPRESSIONS]
-        .iter()
-        .all(|kind| attributes.get(*kind).is_none());
+    // The kernel keeps each of these when a set is written again.
+    let kept =
+        [set::POLICY, set::TIMEOUT, set::GC_INTERVAL, set::OBJECT_TYPE, set::EXPRESSION, set::EXPRESSIONS];
+    let plain = kept.iter().all(|kind| attributes.get(*kind).is_none());
     let ours = plain
         && set_flags(&set) == flags
         && attributes.number(set::KEY_LENGTH) == Some(fields_length(&set.key))
@@ -117,8 +121,11 @@ pub fn seen_element(attributes: Attributes<'_>, set: &Name) -> Option<SeenElemen
     if attributes.get(element::EXPIRATION).and_then(Attribute::long) == Some(0) {
         return Some(SeenElement::Expired);
     }
-    let special =
-        attributes.get(element::KEY_END).is_some() || attributes.number(element::FLAGS).unwrap_or(0) != 0;
+    // A stateful expression, a limit say, decides whether a lookup finds the element at all.
+    let beside_key_and_data =
+        [element::KEY_END, element::EXPRESSION, element::EXPRESSIONS, element::OBJECT, element::USER_DATA];
+    let special = beside_key_and_data.iter().any(|kind| attributes.get(*kind).is_some())
+        || attributes.number(element::FLAGS).unwrap_or(0) != 0;
     let value = attributes.nested(element::DATA).map(value);
     Some(match value {
         _ if special => SeenElement::Foreign(key),

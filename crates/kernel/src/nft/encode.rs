@@ -87,6 +87,8 @@ pub fn put_chain(writer: &mut Writer, table: &TableName, chain: &Chain) {
             writer.number(chain::HOOK_NUMBER, hook.point.number());
             writer.number(chain::HOOK_PRIORITY, hook.priority.cast_unsigned());
         });
+        // A chain that is there keeps its policy unless it is told another.
+        writer.number(chain::POLICY, chain::ACCEPT);
     }
     put_notes(writer, chain::USER_DATA, chain.comment.as_deref());
 }

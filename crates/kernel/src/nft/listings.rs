@@ -5,8 +5,8 @@
 use rustix::io::Errno;
 
 use super::decode::{self, CounterReading, SeenElement, SeenTable};
-use super::numbers::{FIXED, chain, element, kind, message, object, rule, set};
-use super::{Chain, Element, KeyBytes, Name, NftClient, Rule, Set};
+use super::numbers::{FIXED, chain, element, flowtable, kind, message, object, rule, set};
+use super::{Chain, Element, KeyBytes, Name, NftClient, OtherKind, OtherObject, Rule, Set};
 use crate::netlink::{Attributes, Message, NetlinkError, Request, Writer};
 
 /// An object of the table as it was seen.
@@ -126,6 +126,36 @@ impl NftClient {
         nothing_if_missing(counters)
     }
 
+    /// Objects of the table that are of kinds we never make: flowtables, named counters, quotas, limits and so on.
+    pub fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
+        let mut found = self.listed_names("listing nftables objects", message::GET_OBJECT, |attributes| {
+            let kind = OtherKind::Stateful(attributes.number(object::TYPE)?);
+            Some(OtherObject { name: Name::new(attributes.text(object::NAME)?), kind })
+        })?;
+        found.extend(self.listed_names(
+            "listing nftables flowtables",
+            message::GET_FLOWTABLE,
+            |attributes| {
+                let name = Name::new(attributes.text(flowtable::NAME)?);
+                Some(OtherObject { name, kind: OtherKind::Flowtable })
+            },
+        )?);
+        Ok(found)
+    }
+
+    fn listed_names(
+        &mut self,
+        operation: &'static str,
+        get: u16,
+        read: impl Fn(Attributes<'_>) -> Option<OtherObject>,
+    ) -> Result<Vec<OtherObject>, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.question(|writer| writer.text(TABLE_OF_ANY, table.as_str()));
+        let request = Request { operation, kind: kind(get), body: &body };
+        let listed = self.socket.dump_whole(request, |message| read(of_table(message, &table)?));
+        nothing_if_missing(listed)
+    }
+
     fn empty_chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
         let (table, body) = (self.table.name.clone(), self.fixed());
         let request =
@@ -161,9 +191,11 @@ impl NftClient {
     }
 }
 
-/// The attributes of an object, if it is of this table. The first attribute of every kind of object is its table.
+/// The first attribute of every kind of object is its table.
+const TABLE_OF_ANY: u16 = 1;
+
+/// The attributes of an object, if it is of this table.
 fn of_table<'a>(message: &Message<'a>, table: &Name) -> Option<Attributes<'a>> {
-    const TABLE_OF_ANY: u16 = 1;
     let attributes = message.attributes(FIXED);
     (attributes.text(TABLE_OF_ANY)? == table.as_str()).then_some(attributes)
 }

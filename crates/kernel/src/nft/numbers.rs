@@ -22,6 +22,9 @@ pub mod message {
     pub const NEW_OBJECT: u16 = 18;
     pub const GET_OBJECT: u16 = 19;
     pub const DELETE_OBJECT: u16 = 20;
+    pub const NEW_FLOWTABLE: u16 = 22;
+    pub const GET_FLOWTABLE: u16 = 23;
+    pub const DELETE_FLOWTABLE: u16 = 24;
 }
 
 /// nf_tables among the parts of netfilter.
@@ -98,11 +101,13 @@ pub mod set {
     pub const KEY_LENGTH: u16 = 5;
     pub const DATA_TYPE: u16 = 6;
     pub const DATA_LENGTH: u16 = 7;
+    pub const POLICY: u16 = 8;
     pub const DESCRIPTION: u16 = 9;
     pub const ID: u16 = 10;
     pub const TIMEOUT: u16 = 11;
     pub const GC_INTERVAL: u16 = 12;
     pub const USER_DATA: u16 = 13;
+    pub const OBJECT_TYPE: u16 = 15;
     pub const EXPRESSION: u16 = 17;
     pub const EXPRESSIONS: u16 = 18;
     pub const DESCRIPTION_SIZE: u16 = 1;
@@ -127,7 +132,11 @@ pub mod element {
     pub const DATA: u16 = 2;
     pub const FLAGS: u16 = 3;
     pub const EXPIRATION: u16 = 5;
+    pub const USER_DATA: u16 = 6;
+    pub const EXPRESSION: u16 = 7;
+    pub const OBJECT: u16 = 9;
     pub const KEY_END: u16 = 10;
+    pub const EXPRESSIONS: u16 = 11;
 }
 
 /// Attributes of a named object.
@@ -139,6 +148,12 @@ pub mod object {
     pub const COUNTER: u32 = 1;
     pub const COUNTER_BYTES: u16 = 1;
     pub const COUNTER_PACKETS: u16 = 2;
+}
+
+/// Attributes of a flowtable.
+pub mod flowtable {
+    pub const TABLE: u16 = 1;
+    pub const NAME: u16 = 2;
 }
 
 /// Attributes of a value.

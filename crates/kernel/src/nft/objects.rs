@@ -18,6 +18,16 @@ pub enum Family {
     Ip6,
 }
 
+impl Family {
+    /// How many bits an address has.
+    pub fn address_bits(self) -> u8 {
+        match self {
+            Self::Ip => 32,
+            Self::Ip6 => 128,
+        }
+    }
+}
+
 /// The name of a set, map or chain.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
@@ -128,6 +138,33 @@ pub enum Verdict {
     Drop,
     /// It may pass.
     Accept,
+}
+
+/// An object of a kind that we never make, but that another program may put into a table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OtherObject {
+    /// Its name, unique among objects of its kind.
+    pub name: Name,
+    /// What it is.
+    pub kind: OtherKind,
+}
+
+/// A kind of object that we never make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OtherKind {
+    /// A named counter, quota, limit, helper or the like, by the kernel's number for its type.
+    Stateful(u32),
+    /// A flowtable.
+    Flowtable,
+}
+
+impl fmt::Display for OtherObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            OtherKind::Stateful(kind) => write!(f, "object {} of type {kind}", self.name),
+            OtherKind::Flowtable => write!(f, "flowtable {}", self.name),
+        }
+    }
 }
 
 /// A chain with all its rules.

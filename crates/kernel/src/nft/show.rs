@@ -27,6 +27,7 @@ pub fn doing(operation: &Operation) -> String {
         Operation::DeleteElements { set, keys } => format!("deleting {} elements of {set}", keys.len()),
         Operation::AddCounter(name) => format!("adding counter {name}"),
         Operation::DeleteCounter(name) => format!("deleting counter {name}"),
+        Operation::DeleteOther(object) => format!("deleting {object}"),
     }
 }
 
@@ -53,6 +54,7 @@ fn operation_lines(operation: &Operation, known: &KnownSets, lines: &mut Vec<Str
         Operation::DeleteChain(name) => lines.push(format!("delete chain {name}")),
         Operation::AddCounter(name) => lines.push(format!("add counter {name}")),
         Operation::DeleteCounter(name) => lines.push(format!("delete counter {name}")),
+        Operation::DeleteOther(object) => lines.push(format!("delete {object}")),
         Operation::AddChain(chain) | Operation::RefillChain(chain) => {
             let verb = if matches!(operation, Operation::AddChain(_)) { "add" } else { "refill" };
             lines.push(format!("{verb} chain {}", chain.name));

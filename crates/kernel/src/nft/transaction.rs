@@ -2,7 +2,7 @@
 //!
 //! Only collects: bytes are made in [`super::batch`], sent by [`super::NftClient`], printed by [`super::show`].
 
-use super::{Chain, Element, KeyBytes, Name, Set};
+use super::{Chain, Element, KeyBytes, Name, OtherObject, Set};
 
 /// One step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum Operation {
     AddCounter(Name),
     /// Deletes a named counter that no rule names any more.
     DeleteCounter(Name),
+    /// Deletes an object of a kind we never make, which no rule names any more.
+    DeleteOther(OtherObject),
 }
 
 /// Steps that happen together.
@@ -142,6 +144,11 @@ impl Transaction {
         self.push(Operation::DeleteCounter(name))
     }
 
+    /// Deletes an object of a kind we never make.
+    pub fn delete_other(&mut self, object: OtherObject) -> &mut Self {
+        self.push(Operation::DeleteOther(object))
+    }
+
     /// Adds an element. Those of one set that come one after the other travel together.
     pub fn add_element(&mut self, element: Element) -> &mut Self {
         if let Some(Operation::AddElements(elements)) = self.operations.last_mut()
@@ -151,6 +158,16 @@ impl Transaction {
             return self;
         }
         self.push(Operation::AddElements(vec![element]))
+    }
+
+    /// Takes back the element that was added last, if that was the last step.
+    pub fn take_back_element(&mut self) -> Option<Element> {
+        let Some(Operation::AddElements(elements)) = self.operations.last_mut() else { return None };
+        let last = elements.pop();
+        if elements.is_empty() {
+            self.operations.pop();
+        }
+        last
     }
 
     /// Adds elements.
@@ -197,13 +214,18 @@ impl Operation {
             | Self::FlushSet(_)
             | Self::DeleteChain(_)
             | Self::DeleteElements { .. }
-            | Self::DeleteCounter(_) => 0,
+            | Self::DeleteCounter(_)
+            | Self::DeleteOther(_) => 0,
         }
     }
 
     fn removed(&self) -> usize {
         match self {
-            Self::DeleteTable | Self::DeleteSet(_) | Self::DeleteChain(_) | Self::DeleteCounter(_) => 1,
+            Self::DeleteTable
+            | Self::DeleteSet(_)
+            | Self::DeleteChain(_)
+            | Self::DeleteCounter(_)
+            | Self::DeleteOther(_) => 1,
             Self::DeleteElements { keys, .. } => keys.len(),
             Self::AddTable
             | Self::AddSet(_)

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::numbers::{
-    FIXED, GROUP, SUBSYSTEM, chain, element, generation, message, object, rule, set, table,
+    FIXED, GROUP, SUBSYSTEM, chain, element, flowtable, generation, message, object, rule, set, table,
 };
 use super::{Family, Name};
 use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Socket};
@@ -113,6 +113,8 @@ pub fn event(message: &Message<'_>) -> Option<Event> {
         message::DELETE_RULE => (true, What::Rule(named(rule::CHAIN)?)),
         message::NEW_OBJECT => (false, What::Other),
         message::DELETE_OBJECT => (true, What::Other),
+        message::NEW_FLOWTABLE => (false, What::Other),
+        message::DELETE_FLOWTABLE => (true, What::Other),
         message::NEW_GENERATION => (false, committed(message)?),
         _ => return None,
     };
@@ -135,4 +137,7 @@ fn family(message: &Message<'_>) -> Option<Family> {
     [Family::Ip, Family::Ip6].into_iter().find(|family| family.number() == number)
 }
 
-const _: () = assert!(object::TABLE == table::NAME, "every object says its table first");
+const _: () = assert!(
+    object::TABLE == table::NAME && flowtable::TABLE == table::NAME,
+    "every object says its table first"
+);

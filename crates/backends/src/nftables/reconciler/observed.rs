@@ -1,16 +1,17 @@
 //! What is in the table at a start, as far as it must be read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ferrule_kernel::kernel::NftTables;
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::nft::{Chain, Element, KeyBytes, Name, Set, Value};
+use ferrule_kernel::nft::{Element, KeyBytes, Name, Value};
 use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, PoolId, PoolScope};
 
+use super::skeleton::Skeleton;
 use crate::nftables::frontend::mapped_scopes;
 use crate::nftables::keys;
-use crate::nftables::names::{SetName, Table, may_be_pool_chain, sticky_pools_map};
+use crate::nftables::names::{PoolChain, SetName, Table, sticky_pools_map};
 use crate::nftables::program::{Elements, LAYOUT, Numbers, Program};
 use crate::nftables::stamp::Stamp;
 use crate::nftables::sticky_ids::{StickyIds, parts_of};
@@ -31,8 +32,8 @@ impl Observed {
     pub(super) fn table(kernel: &mut impl NftTables) -> Result<Self, NetlinkError> {
         match kernel.table()? {
             None => return Ok(Self::Nothing),
-            // Somebody put it to sleep; one that is awake takes its place.
-            Some(table) if table.dormant => return Ok(Self::Foreign),
+            // Somebody put it to sleep, or gave it flags of a later kernel; a plain one takes its place.
+            Some(table) if table.dormant || table.has_other_flags => return Ok(Self::Foreign),
             Some(_) => {}
         }
         let stamps = kernel.elements(&SetName::Stamp.name())?.unwrap_or_default().elements;
@@ -42,7 +43,7 @@ impl Observed {
 
     /// Whether there is a table of our name that is in force.
     pub(super) fn is_in_force(kernel: &mut impl NftTables) -> Result<bool, NetlinkError> {
-        Ok(kernel.table()?.is_some_and(|table| !table.dormant))
+        Ok(kernel.table()?.is_some_and(|table| !table.dormant && !table.has_other_flags))
     }
 }
 
@@ -149,7 +150,8 @@ pub(super) fn holds(
     program: &Program,
     elements: &Elements,
 ) -> Result<bool, NetlinkError> {
-    if !has_our_sets(kernel, program)? || !has_our_chains(kernel, program)? {
+    let skeleton = Skeleton::read(kernel)?;
+    if skeleton.difference(program, &[]).is_some() {
         return Ok(false);
     }
     let mut wanted: BTreeMap<&Name, BTreeMap<&KeyBytes, &Option<Value>>> = BTreeMap::new();
@@ -157,9 +159,11 @@ pub(super) fn holds(
         wanted.entry(&element.set).or_default().insert(&element.key, &element.value);
     }
     let unread = [SetName::Affinity.name(), SetName::Stamp.name()];
-    for set in program.sets().iter().filter(|set| !unread.contains(&set.name)) {
-        let seen = kernel.elements(&set.name)?.unwrap_or_default();
-        let wanted = wanted.remove(&set.name).unwrap_or_default();
+    let sets = program.sets().into_iter().map(|set| set.name).filter(|name| !unread.contains(name));
+    // What is left in a set that is out of use would count again with the next Service that uses it.
+    for set in sets.chain(skeleton.spare_sets(program)) {
+        let seen = kernel.elements(&set)?.unwrap_or_default();
+        let wanted = wanted.remove(&set).unwrap_or_default();
         let have: BTreeMap<&KeyBytes, &Option<Value>> = seen
             .elements
             .iter()
@@ -175,36 +179,5 @@ pub(super) fn holds(
 
 /// Chains of pool sizes that went out of use stay, and so does what leads to them.
 fn is_way_out_of_use(element: &Element) -> bool {
-    element.set == SetName::Ways.name() && chain_in(element).is_some_and(may_be_pool_chain)
-}
-
-/// Whether every set that is there under a name of ours is the set we would make.
-pub(super) fn has_our_sets(kernel: &mut impl NftTables, program: &Program) -> Result<bool, NetlinkError> {
-    let wanted: BTreeMap<Name, Set> = program.sets().into_iter().map(|set| (set.name.clone(), set)).collect();
-    let seen = kernel.sets()?;
-    Ok(seen.iter().all(|seen| wanted.get(&seen.name).is_none_or(|set| seen.object.as_ref() == Some(set))))
-}
-
-fn has_our_chains(kernel: &mut impl NftTables, program: &Program) -> Result<bool, NetlinkError> {
-    let seen: BTreeMap<Name, Option<Chain>> =
-        kernel.chains()?.into_iter().map(|seen| (seen.name, seen.object)).collect();
-    let wanted = program.chains();
-    let is_there = |chain: &Chain| seen.get(&chain.name).and_then(Option::as_ref) == Some(chain);
-    let names: BTreeSet<&Name> = wanted.iter().map(|chain| &chain.name).collect();
-    let is_explained = |name: &Name| names.contains(name) || may_be_pool_chain(name);
-    Ok(wanted.iter().all(is_there) && seen.keys().all(is_explained))
-}
-
-/// Chains that are there and not wanted.
-pub(super) fn other_chains(kernel: &mut impl NftTables, wanted: &[Chain]) -> Result<Vec<Name>, NetlinkError> {
-    let wanted: BTreeSet<&Name> = wanted.iter().map(|chain| &chain.name).collect();
-    let seen = kernel.chains()?.into_iter().map(|seen| seen.name);
-    Ok(seen.filter(|name| !wanted.contains(name)).collect())
-}
-
-/// Sets that are there and not wanted. One that belongs to a rule, which nft calls `__map0` or the like, goes with it.
-pub(super) fn other_sets(kernel: &mut impl NftTables, wanted: &[Set]) -> Result<Vec<Name>, NetlinkError> {
-    let wanted: BTreeSet<&Name> = wanted.iter().map(|set| &set.name).collect();
-    let seen = kernel.sets()?.into_iter().map(|seen| seen.name);
-    Ok(seen.filter(|name| !wanted.contains(name) && !name.as_str().starts_with("__")).collect())
+    element.set == SetName::Ways.name() && chain_in(element).and_then(PoolChain::from_name).is_some()
 }
