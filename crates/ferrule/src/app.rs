@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use ferrule_watch::server::SecretUrl;
 use tracing::{error, info, warn};
 
 use crate::causes::with_causes;
@@ -208,6 +209,8 @@ fn flags_with_values(line: &CommandLine, completed: &Completed) -> Vec<(String, 
         flags::DETECT_LOCAL_MODE if without_file => {
             completed.effective.configuration.detect_local_mode.clone()
         }
+        // Its user and password are nobody's to see.
+        flags::MASTER => SecretUrl::new(&line.text(name)).to_string(),
         name => line.text(name),
     };
     flags::all().into_iter().map(|flag| (flag.name.to_owned(), value(flag.name))).collect()

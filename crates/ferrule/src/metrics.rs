@@ -212,6 +212,11 @@ impl Metrics {
         self.own.diagnostics.with_label_values(&[kind.to_string()]).inc();
     }
 
+    /// A list lacked more than half of what was known.
+    pub fn mass_removal(&self, kind: ObjectKind) {
+        self.own.mass_removals.with_label_values(&[kind.to_string()]).inc();
+    }
+
     /// This configuration is in effect.
     pub fn configured(&self, hash: &str) {
         self.own.configuration.reset();
@@ -400,6 +405,7 @@ struct Own {
     written_at_start: IntGaugeVec,
     repairs: IntCounterVec,
     diagnostics: IntCounterVec,
+    mass_removals: IntCounterVec,
     lagging: IntGauge,
     configuration: IntGaugeVec,
     failures: IntCounterVec,
@@ -432,6 +438,11 @@ impl Own {
             diagnostics: declare.own_counters(
                 "ferrule_diagnostics_total",
                 "Things about objects that could not be used, by kind of object",
+                &["kind"],
+            )?,
+            mass_removals: declare.own_counters(
+                "ferrule_mass_removals_total",
+                "Lists that lacked more than half of many known objects, by kind of object",
                 &["kind"],
             )?,
             lagging: declare

@@ -190,6 +190,52 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
     }
 }
 
+/// Ranges whose addresses mean something to each host by itself, so that no Service or endpoint can have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AddressRange {
+    /// `0.0.0.0`, `::`
+    Unspecified,
+    /// `127.0.0.0/8`, `::1`
+    Loopback,
+    /// `169.254.0.0/16`, `fe80::/10`
+    LinkLocal,
+    /// `224.0.0.0/4`, `ff00::/8`
+    Multicast,
+    /// `255.255.255.255`
+    Broadcast,
+}
+
+impl AddressRange {
+    /// The range an address is in, if it is one of these.
+    pub fn of(ip: IpAddr) -> Option<Self> {
+        let is_link_local = match ip {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        [
+            (ip.is_unspecified(), Self::Unspecified),
+            (ip.is_loopback(), Self::Loopback),
+            (is_link_local, Self::LinkLocal),
+            (ip.is_multicast(), Self::Multicast),
+            (ip == IpAddr::V4(Ipv4Addr::BROADCAST), Self::Broadcast),
+        ]
+        .into_iter()
+        .find_map(|(is_so, range)| is_so.then_some(range))
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unspecified => "the unspecified address",
+            Self::Loopback => "a loopback address",
+            Self::LinkLocal => "a link-local address",
+            Self::Multicast => "a multicast address",
+            Self::Broadcast => "the broadcast address",
+        })
+    }
+}
+
 /// Reads a CIDR block, clearing its host bits; `None` for anything else, a plain address included.
 pub fn parse_cidr(text: &str) -> Option<IpNet> {
     let (address, length) = text.split_once('/')?;

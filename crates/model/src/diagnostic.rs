@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::{IpFamily, ServiceName};
+use crate::{AddressRange, IpFamily, ServiceName};
 
 /// One thing that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ pub enum Problem {
     NotAnAddress(String),
     /// A text that should be a CIDR; the entry is ignored.
     NotACidr(String),
+    /// An address that no packet may be sent to in the name of a Service; the entry is ignored.
+    SpecialAddress(String, AddressRange),
     /// An address of the other family than the object declares; the entry is ignored.
     OtherFamily(String),
     /// A number outside 1 to 65535; the port, or the node port alone, is ignored.
@@ -95,6 +97,9 @@ impl fmt::Display for Problem {
         match self {
             Self::NotAnAddress(text) => write!(f, "\"{}\" is not an IP address, ignored", Quoted(text)),
             Self::NotACidr(text) => write!(f, "\"{}\" is not a CIDR, ignored", Quoted(text)),
+            Self::SpecialAddress(text, range) => {
+                write!(f, "\"{}\" may not be used here, it is {range}; ignored", Quoted(text))
+            }
             Self::OtherFamily(text) => {
                 write!(f, "\"{}\" is of another IP family than the object says, ignored", Quoted(text))
             }
@@ -136,7 +141,7 @@ impl fmt::Display for Problem {
 }
 
 /// Foreign text made safe to print: control characters escaped, cut where it gets long.
-struct Quoted<'a>(&'a str);
+pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,27 +9,32 @@ mod inotify;
 pub mod manifest;
 mod objects;
 mod problem;
+mod reader;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ferrule_model::{Change, Diagnostic, NodeName};
+use ferrule_model::{Change, Diagnostic, NodeName, ObjectKind};
 
 pub use problem::{FileProblem, Wrong};
 
-use crate::api;
+use crate::{MassRemoval, api};
 use inotify::FolderWatch;
 use manifest::{Fault, Manifest, Object};
 use objects::{Held, Objects};
+use reader::{FileReader, Found, Stamp, Wanted};
 
 /// A file that was written this recently may be written again without its times showing it.
 const CLOCK_GRAIN: Duration = Duration::from_millis(50);
+
+/// The longest kind that Kubernetes allows has 63 characters.
+const MAX_KIND: usize = 64;
+/// More kinds that a proxy does not read are not noted.
+const MAX_UNUSED_KINDS: usize = 100;
 
 /// A folder of manifests, and what was last read from it.
 #[derive(Debug)]
@@ -37,6 +42,7 @@ pub struct ManifestFolder {
     path: PathBuf,
     own_node: NodeName,
     watch: FolderWatch,
+    reader: FileReader,
     files: BTreeMap<OsString, File>,
     objects: Objects,
     unused_kinds: BTreeSet<String>,
@@ -51,6 +57,8 @@ pub struct Reading {
     pub diagnostics: Vec<Diagnostic>,
     /// What is wrong with the files and was not told before.
     pub problems: Vec<FileProblem>,
+    /// Most of the Services that were known are gone.
+    pub mass_removal: Option<MassRemoval>,
 }
 
 /// The folder cannot be watched.
@@ -72,9 +80,6 @@ struct File {
     told: Vec<FileProblem>,
 }
 
-/// By what a changed file is known: device, inode, size, times of change.
-type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
-
 /// The manifests of those files that were read this time.
 type Fresh = BTreeMap<OsString, Vec<Manifest>>;
 
@@ -90,6 +95,7 @@ impl ManifestFolder {
             path,
             own_node,
             watch,
+            reader: FileReader::default(),
             files: BTreeMap::new(),
             objects: Objects::default(),
             unused_kinds: BTreeSet::new(),
@@ -117,7 +123,7 @@ impl ManifestFolder {
     /// Reads what has changed since the last time; everything, the first time.
     pub fn read(&mut self) -> Reading {
         let mut reading = Reading::default();
-        match self.watch.renew().and_then(|()| self.names()) {
+        match self.names() {
             Ok(names) => {
                 let fresh = self.read_files(&names, &mut reading);
                 self.settle(fresh, &mut reading);
@@ -129,36 +135,49 @@ impl ManifestFolder {
     }
 
     /// The manifests in the folder, in order of their names.
-    fn names(&self) -> io::Result<BTreeSet<OsString>> {
-        let entries = fs::read_dir(&self.path)?;
-        let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
-        names.filter(|name| name.as_ref().map_or(true, |name| is_manifest(name))).collect()
+    fn names(&mut self) -> io::Result<BTreeSet<OsString>> {
+        let renew = self.watch.renewal();
+        let names = self.reader.names(&self.path, renew)?;
+        Ok(names.into_iter().filter(|name| is_manifest(name)).collect())
     }
 
     /// Reads the files that have changed, and forgets those that have gone.
     fn read_files(&mut self, names: &BTreeSet<OsString>, reading: &mut Reading) -> Fresh {
+        let wanted = |name: &OsString| Wanted {
+            path: self.path.join(name),
+            known: self.files.get(name).and_then(|file| file.stamp),
+        };
+        let wanted = names.iter().map(wanted).collect();
         let mut fresh = Fresh::new();
         let mut here = BTreeSet::new();
-        for name in names {
-            let path = self.path.join(name);
-            let known = self.files.get(name).and_then(|file| file.stamp);
-            let stamp = match stamp_of(&path) {
+        for (path, found) in self.reader.read(wanted) {
+            let Some(name) = path.file_name().map(OsStr::to_os_string) else { continue };
+            let (stamp, manifests) = match found {
                 // Gone between the look into the folder and the look at the file, or no file at all.
-                Ok(None) => continue,
-                Ok(Some(stamp)) => Ok(stamp),
-                Err(error) => Err(unreadable(&path, &error)),
+                Ok(Found::Nothing) => continue,
+                Ok(Found::Unchanged) => {
+                    here.insert(name);
+                    continue;
+                }
+                Ok(Found::File { stamp, bytes }) => (Some(stamp), manifests_in(&path, &bytes)),
+                Err(error) => (None, Err(unreadable(&path, &error))),
             };
-            here.insert(name);
-            if stamp.as_ref().ok() == known.as_ref() && known.is_some() {
-                continue;
-            }
-            let manifests = stamp.as_ref().map_err(Clone::clone).and_then(|_| manifests_of(&path));
-            let settled = stamp.ok().filter(has_settled);
-            reading.problems.extend(self.take_file(name, settled, manifests.as_deref()));
+            reading.problems.extend(self.take_file(&name, stamp.filter(has_settled), manifests.as_deref()));
             fresh.extend(manifests.ok().map(|manifests| (name.clone(), manifests)));
+            here.insert(name);
         }
         self.files.retain(|name, _| here.contains(name));
         fresh
+    }
+
+    /// The manifests of a file that has not changed.
+    fn read_again(&mut self, path: PathBuf) -> Vec<Manifest> {
+        let read = self.reader.read(vec![Wanted { path, known: None }]);
+        let manifests = read.into_iter().filter_map(|(path, found)| match found {
+            Ok(Found::File { bytes, .. }) => manifests_in(&path, &bytes).ok(),
+            Ok(Found::Nothing | Found::Unchanged) | Err(_) => None,
+        });
+        manifests.flatten().collect()
     }
 
     /// Takes in what a file holds now, or keeps what it held; tells what is wrong with it that was not told before.
@@ -185,6 +204,8 @@ impl ManifestFolder {
     fn settle(&mut self, mut fresh: Fresh, reading: &mut Reading) {
         let all = self.files.values().flat_map(|file| &file.held);
         let news = self.objects.news(all);
+        let gone = news.gone.iter().filter(|key| key.kind() == ObjectKind::Service).count();
+        reading.mass_removal = MassRemoval::of(ObjectKind::Service, gone, self.objects.services());
         let path = |name: &OsStr| self.path.join(name);
         reading.problems.extend(news.duplicates.iter().map(|duplicate| FileProblem {
             file: path(&duplicate.held.file),
@@ -196,10 +217,15 @@ impl ManifestFolder {
         }));
         for held in news.put {
             // A file that has not changed is read again if its object counts only now.
-            let manifests = fresh
-                .entry(held.file.to_os_string())
-                .or_insert_with(|| manifests_of(&self.path.join(&*held.file)).unwrap_or_default());
-            if let Some(manifest) = manifests.get(held.at).filter(|found| found.digest == held.digest) {
+            if !fresh.contains_key(&*held.file) {
+                let again = self.read_again(self.path.join(&*held.file));
+                fresh.insert(held.file.to_os_string(), again);
+            }
+            let manifests = fresh.get(&*held.file);
+            if let Some(manifest) = manifests
+                .and_then(|manifests| manifests.get(held.at))
+                .filter(|found| found.digest == held.digest)
+            {
                 let converted = manifest.object.convert(&self.own_node);
                 reading.changes.extend(converted.change);
                 reading.diagnostics.extend(converted.diagnostics);
@@ -213,9 +239,7 @@ impl ManifestFolder {
         let mut problems = Vec::new();
         for Manifest { line, object, .. } in manifests {
             let what = match object {
-                Object::Other(kind) if self.unused_kinds.insert(kind.clone()) => {
-                    Wrong::UnusedKind(kind.clone())
-                }
+                Object::Other(kind) if self.is_new_kind(kind) => Wrong::UnusedKind(shortened(kind)),
                 Object::Service(service) if lacks_cluster_ip(service) => {
                     let metadata = &service.metadata;
                     Wrong::NoClusterIp(format!("{}/{}", metadata.namespace, metadata.name))
@@ -226,6 +250,18 @@ impl ManifestFolder {
         }
         problems
     }
+}
+
+impl ManifestFolder {
+    /// Whether a kind that is of no use is met for the first time. Only so many are remembered.
+    fn is_new_kind(&mut self, kind: &str) -> bool {
+        self.unused_kinds.len() < MAX_UNUSED_KINDS && self.unused_kinds.insert(shortened(kind))
+    }
+}
+
+/// As much of a kind as tells it from others.
+fn shortened(kind: &str) -> String {
+    kind.chars().take(MAX_KIND).collect()
 }
 
 impl AsFd for ManifestFolder {
@@ -243,37 +279,22 @@ fn is_manifest(name: &OsStr) -> bool {
     !name.as_encoded_bytes().starts_with(b".") && matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
-fn stamp_of(path: &Path) -> io::Result<Option<Stamp>> {
-    match fs::metadata(path) {
-        Ok(file) if file.is_file() => Ok(Some((
-            file.dev(),
-            file.ino(),
-            file.size(),
-            (file.mtime(), file.mtime_nsec()),
-            (file.ctime(), file.ctime_nsec()),
-        ))),
-        Ok(_) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Whether the next change of the file is sure to change its stamp.
-fn has_settled((.., (seconds, nanoseconds)): &Stamp) -> bool {
+fn has_settled(stamp: &Stamp) -> bool {
+    let (seconds, nanoseconds) = &stamp.changed;
     let since_epoch =
         || Some(Duration::new(u64::try_from(*seconds).ok()?, u32::try_from(*nanoseconds).ok()?));
     let changed = since_epoch().map(|elapsed| SystemTime::UNIX_EPOCH + elapsed);
     changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age > CLOCK_GRAIN)
 }
 
-fn manifests_of(path: &Path) -> Result<Vec<Manifest>, FileProblem> {
-    let bytes = fs::read(path).map_err(|error| unreadable(path, &error))?;
+fn manifests_in(path: &Path, bytes: &[u8]) -> Result<Vec<Manifest>, FileProblem> {
     let broken = |fault: Fault| FileProblem {
         file: path.to_path_buf(),
         line: Some(fault.line),
         what: Wrong::Broken(fault.problem),
     };
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + String::from_utf8_lossy(&bytes[..error.valid_up_to()]).matches('\n').count();
         broken(Fault { line, problem: "bytes that are no UTF-8".into() })
     })?;

@@ -7,5 +7,8 @@
 pub mod api;
 pub mod convert;
 pub mod file;
+mod mass_removal;
 #[cfg(feature = "server")]
 pub mod server;
+
+pub use mass_removal::MassRemoval;

@@ -8,6 +8,7 @@
 mod access;
 mod advice;
 mod backoff;
+mod caught;
 mod client;
 mod connection;
 mod connector;
@@ -20,8 +21,10 @@ mod protobuf;
 mod rate;
 mod reporter;
 mod resource;
+mod secret_url;
 mod token;
 mod traffic;
+mod type_name;
 mod watching;
 
 use std::io;
@@ -33,12 +36,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 pub use access::{ApiAccess, user_agent};
+pub use caught::is_catching_panics;
 pub use client::ApiClient;
 pub use error::{ApiError, StartError};
 pub use events::Encoding;
 pub use rate::RequestRate;
+pub use secret_url::SecretUrl;
 pub use traffic::{Asked, Manner, Target, Traffic};
 
+use crate::MassRemoval;
 use access::Access;
 use connection::Connection;
 use lists::Lists;
@@ -79,6 +85,8 @@ pub enum SourceEvent {
         /// What was tried, what came of it, and what to do about it, in one line.
         message: String,
     },
+    /// The list that comes next takes away most of what was known.
+    MassRemoval(MassRemoval),
     /// A kind is watched again.
     Recovered {
         /// The kind.

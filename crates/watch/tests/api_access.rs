@@ -5,7 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use ferrule_model::NodeName;
-use ferrule_watch::server::{ApiAccess, Encoding, RequestRate, ServerConfig, ServerSource, user_agent};
+use ferrule_watch::server::{
+    ApiAccess, Encoding, RequestRate, SecretUrl, ServerConfig, ServerSource, user_agent,
+};
 
 fn refusal(access: ApiAccess) -> String {
     let config = ServerConfig {
@@ -71,10 +73,71 @@ fn what_a_kubeconfig_names_must_be_there() {
 
 #[test]
 fn an_address_must_be_one() {
-    let with = |url: &str| refusal(ApiAccess::Master { url: url.into() });
+    let with = |url: &str| refusal(ApiAccess::Master { url: SecretUrl::new(url) });
     check(&with("ftp://a"), &["ftp://a", "https://"]);
     check(&with("https:///a b"), &["https:///a b"]);
     check(&written(&with_cluster("{server: 'https://a', proxy-url: 'ftp://b'}", "{}")), &["ftp://b"]);
+}
+
+const SECRET: &str = "hunter2";
+const SERVER: &str = "{server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}";
+
+/// A password in an address, a token in the wrong place, what a plugin printed: none of it is in any message.
+#[test]
+fn secrets_are_in_no_message() {
+    let by_address = |url: &str| refusal(ApiAccess::Master { url: SecretUrl::new(url) });
+    let printing = |script: &str| {
+        let plugin = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, '{script}'], \
+             interactiveMode: Never}}}}"
+        );
+        written(&with_cluster(SERVER, &plugin))
+    };
+    let messages = [
+        by_address("ftp://admin:hunter2@host"),
+        by_address("https://admin:hunter2@ho st"),
+        by_address("ftp://host?token=hunter2"),
+        written(&with_cluster("{server: 'ftp://admin:hunter2@a'}", "{}")),
+        written(&with_cluster("{server: 'https://a', proxy-url: 'ftp://admin:hunter2@b'}", "{}")),
+        written(&with_cluster("{server: 'https://a', proxy-url: 'http://admin:hunter2@b c'}", "{}")),
+        written("{users: hunter2}"),
+        written(&with_cluster(SERVER, "{token: [hunter2]}")),
+        written(&with_cluster(SERVER, "{client-key-data: hunter2, client-certificate-data: hunter2}")),
+        written(&with_cluster(SERVER, "{token: \"hunter2\\n\"}")),
+        printing("echo hunter2; exit 1"),
+        printing("echo hunter2"),
+        printing("echo \"{token: hunter2}\""),
+    ];
+    for message in messages {
+        assert!(!message.contains(SECRET) && !message.is_empty(), "{message}");
+    }
+    check(&printing("echo no access >&2; exit 3"), &["sh", "no access", "3"]);
+    let config = ServerConfig {
+        access: ApiAccess::Master { url: SecretUrl::new("https://admin:hunter2@host") },
+        rate: RequestRate::Unlimited,
+        user_agent: String::new(),
+        encoding: Encoding::Json,
+    };
+    assert!(!format!("{config:?}").contains(SECRET));
+}
+
+/// The client library panics over such tokens.
+#[test]
+fn a_token_that_no_header_can_hold_is_a_clear_error() {
+    for token in [r"a\nb", r"a\r", r"a\0b", r"\e[31m"] {
+        let said = written(&with_cluster(SERVER, &format!("{{token: \"{token}\"}}")));
+        check(&said, &["FILE", "token", "no header may have"]);
+    }
+    check(&written(&with_cluster(SERVER, "{token: ''}")), &["FILE", "is empty"]);
+    let folder = tempfile::tempdir().unwrap();
+    let printed = folder.path().join("credential.json");
+    let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"a\nb"}}"#;
+    fs::write(&printed, credential).unwrap();
+    let plugin = format!(
+        "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: cat, args: ['{}'], interactiveMode: Never}}}}",
+        printed.display()
+    );
+    check(&written(&with_cluster(SERVER, &plugin)), &["no header may have", "cat"]);
 }
 
 /// The test's own environment has no service account.

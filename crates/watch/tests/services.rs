@@ -276,6 +276,34 @@ fn cluster_ips_go_with_their_families_in_any_order() {
     }
 }
 
+/// As the API server's validation has it, which a folder of manifests never meets: an external IP may not be link-local
+/// either, other addresses may.
+#[test]
+fn an_address_that_each_host_has_for_itself_is_no_address_of_a_service() {
+    let special =
+        ["127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "ff02::1", "::ffff:127.0.0.1"];
+    for address in special {
+        let refused = |field: &str, object: Value, kept: &str| {
+            let Converted { diagnostics, .. } = converted(object.clone());
+            let said: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+            let expected = format!("Service ns2/svc: {field}: \"{address}\" may not be used here");
+            assert!(matches!(&said[..], [one] if one.starts_with(&expected)), "{field}: {said:?}");
+            assert_eq!(described(distilled(object).as_deref(), V4), kept, "{field} {address}");
+        };
+        refused("spec.clusterIP", json!({"spec": {"clusterIP": address}}), ABSENT);
+        let external = json!({"spec": {"clusterIP": "10.0.0.1", "externalIPs": [address]}});
+        refused("spec.externalIPs[0]", external, "10.0.0.1");
+        let ingress = json!({"spec": {"clusterIP": "10.0.0.1"},
+                             "status": {"loadBalancer": {"ingress": [{"ip": address}]}}});
+        refused("status.loadBalancer.ingress[0].ip", ingress, "10.0.0.1");
+    }
+    let link_local = json!({"spec": {"clusterIP": "169.254.1.1", "externalIPs": ["169.254.1.2"]},
+                            "status": {"loadBalancer": {"ingress": [{"ip": "169.254.1.3"}]}}});
+    let complaint = "Service ns2/svc: spec.externalIPs[0]: \"169.254.1.2\" may not be used here, it is a link-local \
+                     address; ignored";
+    check_complaints("link-local", link_local, &[complaint], "169.254.1.1, vip 169.254.1.3");
+}
+
 /// Row: model S24, S29
 #[test]
 fn external_ips_keep_their_order_and_blank_ones_are_passed_over() {

@@ -34,6 +34,33 @@ fn check_complaint(id: &str, fields: &Value, complaint: &str, kept: &str) {
     assert_eq!(slices.described("ns1/svc1"), kept, "{id}: what is kept");
 }
 
+/// The API server refuses such endpoints; a folder of manifests, or another server, does not. One on loopback would open
+/// what listens there to everybody.
+#[test]
+fn an_endpoint_with_an_address_that_each_host_has_for_itself_is_refused() {
+    let rows = [
+        ("IPv4", "127.0.0.1", "a loopback address"),
+        ("IPv4", "127.255.255.254", "a loopback address"),
+        ("IPv4", "0.0.0.0", "the unspecified address"),
+        ("IPv4", "169.254.169.254", "a link-local address"),
+        ("IPv4", "224.0.0.1", "a multicast address"),
+        ("IPv4", "239.1.2.3", "a multicast address"),
+        ("IPv4", "255.255.255.255", "the broadcast address"),
+        ("IPv4", "::ffff:127.0.0.1", "a loopback address"),
+        ("IPv4", "127.000.000.001", "a loopback address"),
+        ("IPv6", "::1", "a loopback address"),
+        ("IPv6", "::", "the unspecified address"),
+        ("IPv6", "fe80::1", "a link-local address"),
+        ("IPv6", "ff02::1", "a multicast address"),
+    ];
+    for (family, address, range) in rows {
+        let fields = json!({"addressType": family, "endpoints": [{"addresses": [address]}]});
+        let complaint =
+            format!("endpoints[0].addresses[0]: \"{address}\" may not be used here, it is {range}; ignored");
+        check_complaint(address, &fields, &complaint, "");
+    }
+}
+
 /// Row: model E1
 #[test]
 fn every_port_of_a_slice_has_all_its_endpoints() {

@@ -92,6 +92,7 @@ fn class(problem: &Problem) -> (&'static str, &'static str) {
     const FIELD: &str = "FerruleUnusableField";
     match problem {
         Problem::NotAnAddress(_) => (FIELD, "ReadAddress"),
+        Problem::SpecialAddress(..) => (FIELD, "ReadAddress"),
         Problem::NotACidr(_) => (FIELD, "ReadCIDR"),
         Problem::OtherFamily(_) => (FIELD, "ReadFamily"),
         Problem::NotAPort(_) => (FIELD, "ReadPort"),

@@ -1,13 +1,16 @@
 //! A folder of manifests as the source of what is served.
 
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
+use ferrule_watch::MassRemoval;
 use ferrule_watch::file::{FileProblem, ManifestFolder, Reading};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{Event, News};
 use crate::causes::with_causes;
+use crate::status::Status;
 
 /// How often the folder is read without being told: what a link points to may change unseen.
 const UNTOLD: Duration = Duration::from_secs(30);
@@ -16,11 +19,15 @@ const UNTOLD: Duration = Duration::from_secs(30);
 const MISSING: Duration = Duration::from_secs(1);
 
 /// Goes on watching a folder that was read; ends with the loop.
-pub fn watch(mut folder: ManifestFolder, events: Sender<Event>) -> std::io::Result<()> {
+pub fn watch(mut folder: ManifestFolder, events: Sender<Event>, status: Arc<Status>) -> std::io::Result<()> {
     let work = move || {
         let mut told = Vec::new();
         loop {
-            let news = said(folder.read(), &mut told);
+            let reading = folder.read();
+            if let Some(mass) = &reading.mass_removal {
+                status.metrics.mass_removal(mass.kind);
+            }
+            let news = said(reading, &mut told);
             let is_news = !news.changes.is_empty() || !news.diagnostics.is_empty();
             if is_news && events.send(Event::News(news)).is_err() {
                 return;
@@ -54,6 +61,9 @@ fn said(reading: Reading, told: &mut Vec<FileProblem>) -> News {
         } else {
             error!(err = %problem, "Manifest");
         }
+    }
+    if let Some(MassRemoval { kind, removed, known }) = reading.mass_removal {
+        warn!(%kind, removed, known, "The folder lacks more than half of what was known, removing that now");
     }
     News { changes: reading.changes, diagnostics: reading.diagnostics }
 }

@@ -77,14 +77,15 @@ impl Source {
                 let told =
                     [Event::News(first)].into_iter().chain(kinds).all(|event| events.send(event).is_ok());
                 debug_assert!(told, "the inbox is there and has room");
-                manifests::watch(folder, events.clone()).map_err(StartError::Threads)?;
+                manifests::watch(folder, events.clone(), Arc::clone(status)).map_err(StartError::Threads)?;
                 Ok(Running::Manifests)
             }
             Self::Server { program } => {
                 let events = events.clone();
+                let counted = Arc::clone(status);
                 let sink = move |event| {
                     // Nobody reads any more: the program is ending.
-                    let _ = events.send(told(event));
+                    let _ = told(event, &counted).map(|event| events.send(event));
                 };
                 let counting = Arc::clone(status);
                 let count = move |traffic: &Traffic| counting.metrics.api_asked(traffic);
@@ -98,15 +99,20 @@ impl Source {
 const KINDS: [ObjectKind; 4] =
     [ObjectKind::Node, ObjectKind::ServiceCidr, ObjectKind::Service, ObjectKind::EndpointSlice];
 
-fn told(event: SourceEvent) -> Event {
-    match event {
+/// What the loop is to know of it.
+fn told(event: SourceEvent, status: &Status) -> Option<Event> {
+    Some(match event {
         SourceEvent::Changes(batch) => {
             Event::News(News { changes: batch.changes, diagnostics: batch.diagnostics })
         }
         SourceEvent::InSync(kind) => Event::InSync(kind),
         SourceEvent::Trouble { kind, .. } => Event::Trouble(kind),
         SourceEvent::Recovered { kind } => Event::Recovered(kind),
-    }
+        SourceEvent::MassRemoval(mass) => {
+            status.metrics.mass_removal(mass.kind);
+            return None;
+        }
+    })
 }
 
 fn configuration(settings: &Settings, program: &str) -> ServerConfig {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ferrule_model::{IpFamily, NodePortSelector, parse_cidr, parse_ip};
+use ferrule_watch::server::SecretUrl;
 use ipnet::IpNet;
 
 use super::cidr::flaw_after;
@@ -24,8 +25,8 @@ pub(super) fn client(c: &KubeProxyConfiguration, master: &str, problems: &mut Co
             "must be greater than or equal to 0",
         );
     }
-    let (path, url) = (connection.kubeconfig.clone(), master.to_owned());
-    let access = match (path.is_empty(), url.is_empty()) {
+    let (path, url) = (connection.kubeconfig.clone(), SecretUrl::new(master));
+    let access = match (path.is_empty(), master.is_empty()) {
         (true, true) => ApiAccess::InCluster,
         (false, true) => ApiAccess::Kubeconfig { path },
         (true, false) => ApiAccess::Master { url },

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ferrule_model::NodePortSelector;
+use ferrule_watch::server::SecretUrl;
 use ipnet::IpNet;
 
 use crate::gates::Gates;
@@ -166,17 +167,17 @@ pub enum ApiAccess {
         /// Its path.
         path: String,
     },
-    /// A URL without credentials.
+    /// A URL without credentials but those in it.
     Master {
         /// The URL.
-        url: String,
+        url: SecretUrl,
     },
     /// A kubeconfig file whose server is replaced.
     KubeconfigWithMaster {
         /// Its path.
         path: String,
         /// The URL.
-        url: String,
+        url: SecretUrl,
     },
 }
 

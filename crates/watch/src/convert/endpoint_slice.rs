@@ -9,7 +9,7 @@ use ferrule_model::{
 };
 
 use super::Converted;
-use super::fields::{Namespaced, Reader};
+use super::fields::{LinkLocal, Namespaced, Reader};
 use crate::api;
 
 /// A slice that was put. One that cannot be used counts as gone, so that what it said before does not linger.
@@ -121,7 +121,7 @@ fn address(reader: &mut Reader, at: usize, endpoint: &api::Endpoint, family: IpF
         reader.report(field(), Problem::Missing("the endpoint is ignored"));
         return None;
     };
-    let ip = reader.ip(|| format!("{}[0]", field()), text)?;
+    let ip = reader.service_ip(|| format!("{}[0]", field()), text, LinkLocal::Refused)?;
     if IpFamily::of(ip) != family {
         reader.report(format!("{}[0]", field()), Problem::OtherFamily(text.clone()));
         return None;

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use ferrule_model::{Diagnostic, ObjectKind, Problem, Protocol, Timestamp, parse_cidr, parse_ip};
+use ferrule_model::{
+    AddressRange, Diagnostic, ObjectKind, Problem, Protocol, Timestamp, parse_cidr, parse_ip,
+};
 use ipnet::IpNet;
 
 use crate::api::ObjectMeta;
@@ -63,6 +65,25 @@ impl Reader {
         ip
     }
 
+    /// An address that packets may be sent to in the name of a Service, or a report.
+    pub fn service_ip(
+        &mut self,
+        field: impl Fn() -> String,
+        text: &str,
+        link_local: LinkLocal,
+    ) -> Option<IpAddr> {
+        let ip = self.ip(&field, text)?;
+        let is_allowed =
+            |range: &AddressRange| *range == AddressRange::LinkLocal && link_local == LinkLocal::Allowed;
+        match AddressRange::of(ip).filter(|range| !is_allowed(range)) {
+            None => Some(ip),
+            Some(range) => {
+                self.report(field(), Problem::SpecialAddress(text.to_string(), range));
+                None
+            }
+        }
+    }
+
     /// A CIDR, or a report.
     pub fn cidr(&mut self, field: impl FnOnce() -> String, text: &str) -> Option<IpNet> {
         let net = parse_cidr(text);
@@ -102,6 +123,13 @@ impl Reader {
         }
         time.map(|time| Timestamp::from_micros(time.as_microsecond()))
     }
+}
+
+/// Whether an address may be link-local, as the API server's validation has it for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkLocal {
+    Allowed,
+    Refused,
 }
 
 /// Whether a kind of object lives in a namespace.

@@ -10,7 +10,7 @@ use ferrule_model::{
 use ipnet::IpNet;
 
 use super::Converted;
-use super::fields::{Namespaced, Reader};
+use super::fields::{LinkLocal, Namespaced, Reader};
 use super::service_ports::service_ports;
 use crate::api;
 
@@ -77,7 +77,8 @@ fn distil(reader: &mut Reader, object: &api::Service) -> Option<Arc<Service>> {
 fn cluster_ips(reader: &mut Reader, spec: &api::ServiceSpec) -> PerFamily<IpAddr> {
     let mut ips = PerFamily::default();
     if spec.ip_families.is_empty() {
-        if let Some(ip) = reader.ip(|| "spec.clusterIP".into(), &spec.cluster_ip) {
+        let ip = reader.service_ip(|| "spec.clusterIP".into(), &spec.cluster_ip, LinkLocal::Allowed);
+        if let Some(ip) = ip {
             ips.set(IpFamily::of(ip), ip);
         }
         return ips;
@@ -93,7 +94,7 @@ fn cluster_ips(reader: &mut Reader, spec: &api::ServiceSpec) -> PerFamily<IpAddr
             }
         };
         let field = || format!("spec.clusterIPs[{at}]");
-        let Some(ip) = reader.ip(field, text) else { continue };
+        let Some(ip) = reader.service_ip(field, text, LinkLocal::Allowed) else { continue };
         if IpFamily::of(ip) != family {
             reader.report(field(), Problem::OtherFamily(text.clone()));
         } else if ips.get(family).is_none() {
@@ -106,7 +107,10 @@ fn cluster_ips(reader: &mut Reader, spec: &api::ServiceSpec) -> PerFamily<IpAddr
 /// Blank entries are passed over in silence; white space around an address makes it unusable.
 fn external_ips(reader: &mut Reader, spec: &api::ServiceSpec) -> Box<[IpAddr]> {
     let entries = spec.external_ips.iter().enumerate().filter(|(_, text)| !text.trim().is_empty());
-    entries.filter_map(|(at, text)| reader.ip(|| format!("spec.externalIPs[{at}]"), text)).collect()
+    let ip = |(at, text): (usize, &String)| {
+        reader.service_ip(|| format!("spec.externalIPs[{at}]"), text, LinkLocal::Refused)
+    };
+    entries.filter_map(ip).collect()
 }
 
 fn load_balancer_vips(reader: &mut Reader, object: &api::Service) -> Box<[IpAddr]> {
@@ -117,7 +121,8 @@ fn load_balancer_vips(reader: &mut Reader, object: &api::Service) -> Box<[IpAddr
     ingress
         .filter(|(_, ingress)| is_vip(ingress))
         .filter_map(|(at, ingress)| {
-            reader.ip(|| format!("status.loadBalancer.ingress[{at}].ip"), &ingress.ip)
+            let field = || format!("status.loadBalancer.ingress[{at}].ip");
+            reader.service_ip(field, &ingress.ip, LinkLocal::Allowed)
         })
         .collect()
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,30 +28,33 @@ const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 #[derive(Debug)]
 pub(super) struct FolderWatch {
     path: PathBuf,
-    events: OwnedFd,
+    events: Arc<OwnedFd>,
 }
 
 impl FolderWatch {
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let watch = Self { path: path.to_path_buf(), events };
-        watch.renew()?;
+        let watch = Self { path: path.to_path_buf(), events: Arc::new(events) };
+        watch.renewal()()?;
         Ok(watch)
     }
 
     /// Watches whatever folder is at the path now. Costs nothing if it is the same one.
-    pub(super) fn renew(&self) -> io::Result<()> {
-        let what = WatchFlags::CLOSE_WRITE
-            | WatchFlags::CREATE
-            | WatchFlags::DELETE
-            | WatchFlags::MOVED_FROM
-            | WatchFlags::MOVED_TO
-            | WatchFlags::ATTRIB
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
-        inotify::add_watch(&self.events, &self.path, what)?;
-        Ok(())
+    pub(super) fn renewal(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+        let (events, path) = (Arc::clone(&self.events), self.path.clone());
+        move || {
+            let what = WatchFlags::CLOSE_WRITE
+                | WatchFlags::CREATE
+                | WatchFlags::DELETE
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::MOVED_TO
+                | WatchFlags::ATTRIB
+                | WatchFlags::DELETE_SELF
+                | WatchFlags::MOVE_SELF
+                | WatchFlags::ONLYDIR;
+            inotify::add_watch(&*events, &path, what)?;
+            Ok(())
+        }
     }
 
     /// Waits for a change; says whether there was one.
@@ -75,7 +79,7 @@ impl FolderWatch {
     /// Takes all events there are, without waiting; says whether one of them means a change.
     pub(super) fn drain(&self) -> io::Result<bool> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(&self.events, &mut buffer);
+        let mut reader = inotify::Reader::new(&*self.events, &mut buffer);
         let mut changed = false;
         loop {
             match reader.next() {

@@ -95,6 +95,11 @@ impl Objects {
         news
     }
 
+    /// How many Services count.
+    pub(super) fn services(&self) -> usize {
+        self.counting.keys().filter(|key| key.kind == ObjectKind::Service).count()
+    }
+
     /// Remembers that an object was told.
     pub(super) fn count(&mut self, held: Held) {
         self.counting.insert(held.key, held.digest);
@@ -115,6 +120,10 @@ impl Objects {
 }
 
 impl ObjectKey {
+    pub(super) fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
     fn of(object: &Object, own_node: &NodeName) -> Option<Self> {
         let (kind, metadata) = kind_and_metadata(object)?;
         let is_foreign = kind == ObjectKind::Node && metadata.name != own_node.as_str();

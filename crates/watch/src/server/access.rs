@@ -6,12 +6,14 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use http::HeaderValue;
 use kube::config::{AuthInfo, Cluster, Config, Context, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::config::{NamedAuthInfo, NamedCluster, NamedContext};
+use secrecy::{ExposeSecret as _, SecretString};
 use tracing::{error, info};
 
-use super::StartError;
-use super::error::with_causes;
+use super::error::{with_causes, without_values};
+use super::{SecretUrl, StartError};
 
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -25,12 +27,12 @@ pub enum ApiAccess {
         /// Its path.
         path: PathBuf,
         /// A URL that replaces the one in the file.
-        master: Option<String>,
+        master: Option<SecretUrl>,
     },
     /// A URL without credentials.
     Master {
         /// The URL.
-        url: String,
+        url: SecretUrl,
     },
 }
 
@@ -51,7 +53,10 @@ pub fn user_agent(program: &str, kubernetes: &str) -> String {
 /// A kubeconfig, read, and how it is called in messages.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
+    /// Without the secrets that its addresses had.
     kubeconfig: Kubeconfig,
+    server: SecretUrl,
+    proxy: Option<SecretUrl>,
     origin: Origin,
 }
 
@@ -67,10 +72,13 @@ impl Access {
     pub(super) fn read(access: &ApiAccess) -> Result<Self, StartError> {
         match access {
             ApiAccess::InCluster => in_cluster(),
-            ApiAccess::Kubeconfig { path, master } => from_file(path, master.as_deref()),
+            ApiAccess::Kubeconfig { path, master } => from_file(path, master.as_ref()),
             ApiAccess::Master { url } => {
-                let cluster = Cluster { server: Some(with_scheme(url, false)), ..Cluster::default() };
-                Ok(Self { kubeconfig: of_parts(cluster, AuthInfo::default()), origin: Origin::Url })
+                let server = url.clone().with_scheme(false);
+                let cluster = Cluster { server: Some(server.shown().into()), ..Cluster::default() };
+                let mut user = AuthInfo::default();
+                server.authenticate(&mut user);
+                Ok(Self { kubeconfig: of_parts(cluster, user), server, proxy: None, origin: Origin::Url })
             }
         }
     }
@@ -83,19 +91,8 @@ impl Access {
     }
 
     /// The proxy that the kubeconfig asks for; the environment's is not asked here.
-    pub(super) fn proxy_url(&self) -> Option<&str> {
-        self.cluster()?.proxy_url.as_deref().filter(|url| !url.is_empty())
-    }
-
-    fn cluster(&self) -> Option<&Cluster> {
-        let wanted = self.cluster_name();
-        self.kubeconfig.clusters.iter().find(|named| Some(&named.name) == wanted)?.cluster.as_ref()
-    }
-
-    fn cluster_name(&self) -> Option<&String> {
-        let current = self.kubeconfig.current_context.as_ref()?;
-        let context = self.kubeconfig.contexts.iter().find(|named| &named.name == current)?;
-        context.context.as_ref().map(|context| &context.cluster)
+    pub(super) fn proxy_url(&self) -> Option<&SecretUrl> {
+        self.proxy.as_ref()
     }
 
     fn refused(&self, error: &(dyn std::error::Error + 'static)) -> StartError {
@@ -103,39 +100,66 @@ impl Access {
         match &self.origin {
             Origin::File(path) => StartError::Kubeconfig { path: path.clone(), problem },
             Origin::ServiceAccount => StartError::InCluster { problem },
-            Origin::Url => StartError::Address { url: self.server(), problem },
+            Origin::Url => StartError::Address { url: self.server.clone(), problem },
         }
     }
 
     /// The API server's address, as it was given.
-    pub(super) fn server(&self) -> String {
-        self.cluster().and_then(|cluster| cluster.server.clone()).unwrap_or_default()
+    pub(super) fn server(&self) -> &SecretUrl {
+        &self.server
     }
 }
 
-fn from_file(path: &Path, master: Option<&str>) -> Result<Access, StartError> {
-    let origin = Origin::File(path.to_path_buf());
+fn from_file(path: &Path, master: Option<&SecretUrl>) -> Result<Access, StartError> {
     let unusable = |problem| StartError::Kubeconfig { path: path.to_path_buf(), problem };
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| match &error {
+    let mut kubeconfig = Kubeconfig::read_from(path).map_err(|error| match &error {
         KubeconfigError::ReadConfig(source, _) => unusable(source.to_string()),
-        _ => unusable(with_causes(&error)),
+        _ => unusable(without_values(&with_causes(&error))),
     })?;
-    let mut access = Access { kubeconfig, origin };
-    let wanted = access.cluster_name().cloned();
-    if wanted.is_none() {
+    let Some(context) = current_context(&kubeconfig) else {
         return Err(unusable(
             "no current-context, or it names none of the contexts; is this the right file?".into(),
         ));
-    }
-    for named in access.kubeconfig.clusters.iter_mut().filter(|named| Some(&named.name) == wanted.as_ref()) {
-        if let Some(cluster) = &mut named.cluster {
-            let given = master.filter(|url| !url.is_empty()).map(str::to_string).or(cluster.server.take());
-            let secure =
-                cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
-            cluster.server = given.map(|url| with_scheme(&url, secure));
+    };
+    let mut clusters = kubeconfig.clusters.iter_mut().filter(|named| named.name == context.cluster);
+    let Some(cluster) = clusters.next().and_then(|named| named.cluster.as_mut()) else {
+        return Err(unusable(format!("it has no cluster \"{}\"", context.cluster.escape_debug())));
+    };
+    let given = cluster.server.take().map(|url| SecretUrl::new(&url));
+    let secure = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+    let server = master.filter(|url| !url.shown().is_empty()).cloned().or(given);
+    let Some(server) = server.map(|url| url.with_scheme(secure)) else {
+        return Err(unusable(format!("its cluster \"{}\" has no server", context.cluster.escape_debug())));
+    };
+    cluster.server = Some(server.shown().into());
+    let proxy = cluster.proxy_url.take().filter(|url| !url.is_empty()).map(|url| SecretUrl::new(&url));
+    let users = kubeconfig.auth_infos.iter_mut().filter(|named| Some(&named.name) == context.user.as_ref());
+    for user in users.filter_map(|named| named.auth_info.as_mut()) {
+        server.authenticate(user);
+        if let Some(problem) = user.token.as_ref().and_then(problem_with_token) {
+            return Err(unusable(format!("the token of its user \"{}\" {problem}", user_name(&context))));
         }
     }
-    Ok(access)
+    Ok(Access { kubeconfig, server, proxy, origin: Origin::File(path.to_path_buf()) })
+}
+
+fn current_context(kubeconfig: &Kubeconfig) -> Option<Context> {
+    let current = kubeconfig.current_context.as_ref()?;
+    kubeconfig.contexts.iter().find(|named| &named.name == current)?.context.clone()
+}
+
+fn user_name(context: &Context) -> String {
+    context.user.as_deref().unwrap_or_default().escape_debug().to_string()
+}
+
+/// Why a token cannot be sent. The client would panic over it.
+fn problem_with_token(token: &SecretString) -> Option<&'static str> {
+    let token = token.expose_secret();
+    if token.is_empty() {
+        return Some("is empty");
+    }
+    let is_sendable = HeaderValue::try_from(format!("Bearer {token}")).is_ok();
+    (!is_sendable).then_some("has a line end or another character that no header may have")
 }
 
 /// The service account that Kubernetes mounts into every pod.
@@ -151,14 +175,15 @@ fn in_cluster() -> Result<Access, StartError> {
     if let Err(err) = &readable {
         error!(%err, file = authority, "Expected to load root CA config, using the system's instead");
     }
+    let server = SecretUrl::new(&format!("https://{host}:{port}"));
     let cluster = Cluster {
-        server: Some(format!("https://{host}:{port}")),
+        server: Some(server.shown().into()),
         certificate_authority: readable.is_ok().then_some(authority),
         ..Cluster::default()
     };
     let user = AuthInfo { token_file: Some(format!("{ACCOUNT}/token")), ..AuthInfo::default() };
     info!("Neither kubeconfig file nor master URL was specified, falling back to in-cluster config");
-    Ok(Access { kubeconfig: of_parts(cluster, user), origin: Origin::ServiceAccount })
+    Ok(Access { kubeconfig: of_parts(cluster, user), server, proxy: None, origin: Origin::ServiceAccount })
 }
 
 fn of_parts(cluster: Cluster, user: AuthInfo) -> Kubeconfig {
@@ -170,14 +195,5 @@ fn of_parts(cluster: Cluster, user: AuthInfo) -> Kubeconfig {
         contexts: vec![NamedContext { name: name(), context: Some(context), ..NamedContext::default() }],
         current_context: Some(name()),
         ..Kubeconfig::default()
-    }
-}
-
-/// An address without a scheme is https if there is something to check certificates with.
-fn with_scheme(url: &str, secure: bool) -> String {
-    match (url.contains("://"), secure) {
-        (true, _) => url.to_string(),
-        (false, true) => format!("https://{url}"),
-        (false, false) => format!("http://{url}"),
     }
 }

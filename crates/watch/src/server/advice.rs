@@ -4,7 +4,11 @@ use std::error::Error;
 use std::io;
 use std::iter;
 
+use kube::client::AuthError;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
+
+/// As much of what a credential plugin complains about is told.
+const LONGEST_COMPLAINT: usize = 200;
 
 /// The cause of a failure, in few words, and the advice to put behind it.
 pub(super) fn on_transport(error: &(dyn Error + 'static)) -> (String, String) {
@@ -38,12 +42,33 @@ pub(super) fn causes<'a>(
     iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| {
         let error: &'a (dyn Error + 'static) = *error;
         let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        inside.map(|inside| inside as &(dyn Error + 'static)).or_else(|| error.source())
+        let next = inside.map(|inside| inside as &(dyn Error + 'static)).or_else(|| error.source());
+        // What a parser quotes of a plugin's output is behind this one.
+        next.filter(|_| !matches!(error.downcast_ref(), Some(AuthError::AuthExecParse(_))))
     })
 }
 
+/// What an error says, but for what a credential plugin printed: that is where its token would be.
+pub(super) fn without_secrets(error: &(dyn Error + 'static)) -> String {
+    // It repeats its cause in its own words.
+    if matches!(error.downcast_ref(), Some(kube::Error::Auth(_))) {
+        return "the credentials cannot be used".into();
+    }
+    match error.downcast_ref::<AuthError>() {
+        Some(AuthError::AuthExecRun { out, .. }) => {
+            let complaint = String::from_utf8_lossy(&out.stderr);
+            let complaint: String = complaint.trim().chars().take(LONGEST_COMPLAINT).collect();
+            format!("the credential plugin failed with {}: {complaint}", out.status)
+        }
+        Some(AuthError::AuthExecParse(_) | AuthError::AuthExecSerialize(_)) => {
+            "the credential plugin printed no ExecCredential".into()
+        }
+        _ => error.to_string(),
+    }
+}
+
 fn innermost(error: &(dyn Error + 'static)) -> String {
-    let last = causes(error).last().map(ToString::to_string).unwrap_or_default();
+    let last = causes(error).last().map(without_secrets).unwrap_or_default();
     last.lines().collect::<Vec<_>>().join(" ")
 }
 

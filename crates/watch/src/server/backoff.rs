@@ -36,8 +36,18 @@ impl Backoff {
 
 /// A time of at least `duration` and less than twice that.
 pub(super) fn jittered(duration: Duration) -> Duration {
+    duration + random_part(duration)
+}
+
+/// A time of at least `duration` and less than a tenth more.
+pub(super) fn slightly_jittered(duration: Duration) -> Duration {
+    duration + random_part(duration / 10)
+}
+
+/// Less than the whole.
+fn random_part(whole: Duration) -> Duration {
     // The standard library's only source of randomness is the seed of its hash maps.
     let random = RandomState::new().hash_one(0_u8);
     let share = u32::try_from(random >> 32).map_or(0.0, f64::from) / (f64::from(u32::MAX) + 1.0);
-    duration + duration.mul_f64(share)
+    whole.mul_f64(share)
 }

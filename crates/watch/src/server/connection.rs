@@ -25,6 +25,8 @@ use super::{ApiError, StartError, advice};
 pub(super) const PATIENCE: Duration = Duration::from_secs(65);
 /// How many refusals of others, each of which ends the connection, a request survives.
 const OTHERS_REFUSALS: usize = 3;
+/// A server may ask for patience, but not for ever.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Answers other than lists and watches are small.
 const LARGEST_ANSWER: usize = 4 << 20;
 
@@ -193,7 +195,7 @@ impl Connection {
     /// The server's address.
     fn base(&self) -> String {
         let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        prepared.as_ref().map_or_else(|| self.access.server(), |prepared| prepared.base.clone())
+        prepared.as_ref().map_or_else(|| self.access.server().to_string(), |prepared| prepared.base.clone())
     }
 
     async fn attempt(&self, ask: &Ask, manner: Manner) -> Result<Response<Incoming>, Failure> {
@@ -352,6 +354,30 @@ fn accepted(encoding: Encoding) -> &'static str {
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let digits = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // A number that is too large for us is a long time.
+    let seconds = is_number.then(|| digits.parse().unwrap_or(u64::MAX))?;
+    Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_for(value: &str) -> Option<u64> {
+        let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_str(value).unwrap())]);
+        retry_after(&headers).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn a_server_cannot_ask_for_more_than_a_minute_of_patience() {
+        assert_eq!(asked_for("1"), Some(1));
+        assert_eq!(asked_for("60"), Some(60));
+        assert_eq!(asked_for("4294967296"), Some(60));
+        assert_eq!(asked_for("99999999999999999999999999"), Some(60));
+        for none in ["-1", "1.5", "soon", "", "Wed, 21 Oct 2026 07:28:00 GMT"] {
+            assert_eq!(asked_for(none), None, "{none}");
+        }
+    }
 }

@@ -17,14 +17,17 @@ use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::ConfigExt as _;
+use kube::client::middleware::AuthLayer;
+use secrecy::ExposeSecret as _;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use super::access::Access;
 use super::advice::causes;
+use super::caught;
 use super::error::with_causes;
 use super::token::TokenFile;
-use super::{ApiError, StartError};
+use super::{ApiError, SecretUrl, StartError};
 
 /// Sends a request with credentials; the address must be absolute.
 pub(super) type HttpService = BoxCloneSyncService<Request<Full<Bytes>>, Response<Incoming>, BoxError>;
@@ -73,7 +76,7 @@ fn check(url: &Uri) -> Result<(), StartError> {
         (Some("http" | "https"), None) => "it has no host",
         _ => "it begins neither with https:// nor with http://",
     };
-    Err(StartError::Address { url: url.to_string(), problem: problem.into() })
+    Err(StartError::Address { url: SecretUrl::new(&url.to_string()), problem: problem.into() })
 }
 
 /// On the way to the API server.
@@ -87,7 +90,7 @@ enum Proxy {
 fn proxy(access: &Access, server: &Uri) -> Result<Proxy, String> {
     let host = server.host().unwrap_or_default();
     let matcher = match access.proxy_url() {
-        Some(url) => Matcher::builder().all(url).build(),
+        Some(url) => Matcher::builder().all(url.exposed().expose_secret()).build(),
         // Go's client never asks a proxy of the environment for this machine itself.
         None if host == "localhost" || host.starts_with("127.") || host == "[::1]" => return Ok(Proxy::None),
         None => Matcher::from_env(),
@@ -100,7 +103,10 @@ fn proxy(access: &Access, server: &Uri) -> Result<Proxy, String> {
     match found.uri().scheme_str() {
         Some("http") => Ok(Proxy::Http(found.uri().clone(), found.basic_auth().cloned())),
         Some("socks5" | "socks5h") => Ok(Proxy::Socks(found.uri().clone())),
-        _ => Err(format!("the proxy {} is neither http:// nor socks5://", found.uri())),
+        _ => {
+            let shown = SecretUrl::new(&found.uri().to_string());
+            Err(format!("the proxy {shown} is neither http:// nor socks5://"))
+        }
     }
 }
 
@@ -156,10 +162,17 @@ where
         .build(way);
     let service = ServiceBuilder::new()
         .layer(config.extra_headers_layer()?)
-        .option_layer(config.auth_layer()?)
+        .option_layer(auth_layer(config)?)
         .map_err(BoxError::from)
         .service(client);
     Ok(BoxCloneSyncService::new(service))
+}
+
+/// The credentials. A token that no header can hold, which a plugin may print, makes the library panic: that is a plugin's
+/// fault, and no reason to end.
+fn auth_layer(config: &Config) -> Result<Option<AuthLayer>, Box<dyn Error + Send + Sync>> {
+    let made = caught::catch(|| config.auth_layer());
+    Ok(made.map_err(|_| "the token has a line end or another character that no header may have")??)
 }
 
 /// Whether there was a connection, and it broke.

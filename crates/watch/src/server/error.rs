@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::advice;
+use super::{SecretUrl, advice};
 
 /// A request that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,10 +67,10 @@ pub enum StartError {
         problem: String,
     },
     /// An address that is none.
-    #[error("the API server's address \"{}\" is not a URL: {problem}", url.escape_debug())]
+    #[error("the API server's address \"{}\" is not a URL: {problem}", url.shown().escape_debug())]
     Address {
         /// The address.
-        url: String,
+        url: SecretUrl,
         /// What is wrong.
         problem: String,
     },
@@ -148,12 +148,32 @@ impl ApiError {
     }
 }
 
+/// A parser's message without what it quotes of the file, which may be a secret in the wrong place.
+pub(super) fn without_values(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut quote = None;
+    for character in message.chars() {
+        match quote {
+            Some(mark) if mark == character => {
+                text.extend(['…', mark]);
+                quote = None;
+            }
+            Some(_) => {}
+            None => {
+                text.push(character);
+                quote = Some(character).filter(|mark| ['"', '`', '\''].contains(mark));
+            }
+        }
+    }
+    text
+}
+
 /// A message with its causes, in one line, each said once.
 pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in advice::causes(error) {
         // A parser's later lines draw the place it means.
-        let cause = cause.to_string().lines().next().unwrap_or_default().trim().to_string();
+        let cause = advice::without_secrets(cause).lines().next().unwrap_or_default().trim().to_string();
         if !text.ends_with(&cause) {
             text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
         }

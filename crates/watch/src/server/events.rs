@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::connection::Refusal;
 use super::protobuf::{self, ProtobufError};
+use super::type_name::TypeName;
 
 /// Longer than any object etcd takes; an event beyond it is none.
 const LONGEST_EVENT: usize = 16 << 20;
@@ -62,8 +63,8 @@ pub(super) enum ReadError {
     TooLong,
     #[error("it ends too early")]
     EndsEarly,
-    #[error("it is not a list")]
-    NotAList,
+    #[error("it is \"{found}\", not \"{wanted}\"")]
+    OtherType { found: String, wanted: String },
     #[error("it has no version")]
     NoVersion,
 }
@@ -134,12 +135,12 @@ pub(super) struct Together {
 
 impl Together {
     /// Each of them.
-    pub(super) fn each(&self) -> impl Iterator<Item = Result<Event<'_>, ReadError>> {
+    pub(super) fn each(&self, wanted: TypeName) -> impl Iterator<Item = Result<Event<'_>, ReadError>> {
         let mut left = &self.bytes[..];
         std::iter::from_fn(move || {
             let (event, rest) = split(self.encoding, left)?;
             left = rest;
-            Some(Event::read(Raw { encoding: self.encoding, bytes: event }))
+            Some(Event::read(Raw { encoding: self.encoding, bytes: event }, wanted))
         })
     }
 }
@@ -178,25 +179,39 @@ fn complete(encoding: Encoding, bytes: &[u8], seen: usize) -> usize {
 }
 
 impl<'a> Event<'a> {
-    /// Reads one event.
-    pub(super) fn read(event: Raw<'a>) -> Result<Self, ReadError> {
+    /// Reads one event of a watch of such objects.
+    pub(super) fn read(event: Raw<'a>, wanted: TypeName) -> Result<Self, ReadError> {
         match event.encoding {
             Encoding::Json => {
                 let line: Line<'a> = serde_json::from_slice(event.bytes)?;
-                Self::of(&line.kind, Raw::json(line.object.get().as_bytes()))
+                let object = line.object.get().as_bytes();
+                let is_wanted = || wanted.check(&serde_json::from_slice(object)?);
+                Self::of(&line.kind, Raw::json(object), is_wanted)
             }
             Encoding::Protobuf => {
-                let (kind, bytes) = protobuf::event(event.bytes)?;
-                Self::of(kind, Raw::protobuf(bytes))
+                let (kind, envelope) = protobuf::event(event.bytes)?;
+                let is_wanted = || wanted.check(&protobuf::type_meta(envelope)?);
+                Self::of(kind, Raw::protobuf(protobuf::unwrapped(envelope)?), is_wanted)
             }
         }
     }
 
-    fn of(kind: &str, object: Raw<'a>) -> Result<Self, ReadError> {
+    fn of(
+        kind: &str,
+        object: Raw<'a>,
+        is_wanted: impl FnOnce() -> Result<(), ReadError>,
+    ) -> Result<Self, ReadError> {
         Ok(match kind {
-            "ADDED" | "MODIFIED" => Self::Put(object),
-            "DELETED" => Self::Deleted(object),
+            "ADDED" | "MODIFIED" => {
+                is_wanted()?;
+                Self::Put(object)
+            }
+            "DELETED" => {
+                is_wanted()?;
+                Self::Deleted(object)
+            }
             "BOOKMARK" => {
+                is_wanted()?;
                 let (version, list_is_complete) = match object.encoding {
                     Encoding::Json => bookmark(object.bytes)?,
                     Encoding::Protobuf => protobuf::bookmark(object.bytes)?,

@@ -56,6 +56,12 @@ impl Known {
         batch
     }
 
+    /// How many objects are known, and how many of them a complete list lacks.
+    pub(super) fn lacking(&self, list: &Listing) -> (usize, usize) {
+        let is_gone = |name: &&Name| !list.versions.contains_key(*name);
+        (self.versions.len(), self.versions.keys().filter(is_gone).count())
+    }
+
     /// Puts a complete list in the place of what was known; what differs is to be told.
     pub(super) fn replace(&mut self, list: Listing) -> Batch {
         let before = std::mem::replace(&mut self.versions, list.versions);

@@ -12,6 +12,7 @@ use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::connection::Refusal;
+use super::type_name::TypeMeta;
 
 pub(super) use messages::{EndpointSlice, Node, Service, ServiceCidr};
 pub(super) use metadata::{bookmark, metadata, text_field};
@@ -28,13 +29,13 @@ pub(super) enum ProtobufError {
     Missing(&'static str),
 }
 
-/// The kind of an event and its object, without its envelope.
+/// The kind of an event and its object, in its envelope.
 pub(super) fn event(frame: &[u8]) -> Result<(&str, &[u8]), ProtobufError> {
     let kind = field(frame, 1)?.ok_or(ProtobufError::Missing("the event's type"))?;
     let kind = std::str::from_utf8(kind).map_err(|_| ProtobufError::Missing("the event's type"))?;
     let object = field(frame, 2)?.ok_or(ProtobufError::Missing("the event's object"))?;
     let object = field(object, 1)?.ok_or(ProtobufError::Missing("the event's object"))?;
-    Ok((kind, unwrapped(object)?))
+    Ok((kind, object))
 }
 
 /// An object without its envelope.
@@ -42,6 +43,18 @@ pub(super) fn unwrapped(bytes: &[u8]) -> Result<&[u8], ProtobufError> {
     let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Missing("the mark of an object"))?;
     // An object with nothing in it is left out.
     Ok(field(envelope, 2)?.unwrap_or_default())
+}
+
+/// What an object in its envelope says of its type.
+pub(super) fn type_meta(bytes: &[u8]) -> Result<TypeMeta<'_>, ProtobufError> {
+    let envelope = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::Missing("the mark of an object"))?;
+    type_meta_of(field(envelope, 1)?.unwrap_or_default())
+}
+
+/// The same, from the part of the envelope that says so.
+pub(super) fn type_meta_of(bytes: &[u8]) -> Result<TypeMeta<'_>, ProtobufError> {
+    let text = |tag| Ok::<_, ProtobufError>(String::from_utf8_lossy(field(bytes, tag)?.unwrap_or_default()));
+    Ok(TypeMeta { api_version: text(1)?, kind: text(2)? })
 }
 
 /// How Kubernetes says no.

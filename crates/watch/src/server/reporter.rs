@@ -8,6 +8,7 @@ use tracing::{debug, info, warn};
 
 use super::error::Class;
 use super::{ApiError, Batch, SourceEvent};
+use crate::MassRemoval;
 
 /// So many failures in a row are no passing state.
 const PERSISTENT: u32 = 3;
@@ -35,6 +36,17 @@ impl Reporter {
         if !batch.is_empty() {
             self.tell(SourceEvent::Changes(batch));
         }
+    }
+
+    /// Most of what is known goes with the list of this version.
+    pub(super) fn mass_removal(&self, mass: MassRemoval, version: &str) {
+        let MassRemoval { kind, removed, known } = mass;
+        warn!(
+            %kind, removed, known, version,
+            "A new list lacks more than half of what was known, removing that now; is this the right API server, and is its \
+             store whole?"
+        );
+        self.tell(SourceEvent::MassRemoval(mass));
     }
 
     pub(super) fn in_sync(&self, kind: ObjectKind) {

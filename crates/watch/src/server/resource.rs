@@ -12,6 +12,7 @@ use super::backoff::jittered;
 use super::connection::Ask;
 use super::events::{Encoding, Raw, ReadError};
 use super::protobuf::{self, ProtobufError};
+use super::type_name::TypeName;
 use crate::api;
 use crate::convert::{self, Converted};
 
@@ -79,6 +80,11 @@ impl Resource {
             }
         }
         Self { kind, plural, path, selectors, own_node: own_node.clone(), encoding }
+    }
+
+    /// What its objects say they are.
+    pub(super) fn type_name(&self) -> TypeName {
+        TypeName::of(self.kind)
     }
 
     /// The request of a watch, and for how long the API server is to keep it.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, slightly_jittered};
 use super::connection::{Ask, Connection};
 use super::events::{Encoding, Event, Events, NextError, Raw, ReadError, Together};
 use super::known::{Known, Listing};
@@ -129,7 +129,8 @@ impl<'a> Watching<'a> {
     async fn failed(&mut self, error: &ApiError) {
         self.reporter.trouble(self.resource.kind, error);
         let wait = self.backoff.next();
-        let wait = error.retry_after().map_or(wait, |wanted| wait.max(wanted));
+        // All nodes are told the same time, and must not come back in the same moment.
+        let wait = error.retry_after().map_or(wait, |wanted| wait.max(slightly_jittered(wanted)));
         if error.is_transport() {
             self.connection.recovered_within(wait).await;
         } else {
@@ -193,7 +194,7 @@ impl<'a> Watching<'a> {
     ) -> Result<Option<End>, ApiError> {
         let mut batch = Batch::default();
         let mut result = Ok(None);
-        for event in events.each() {
+        for event in events.each(self.resource.type_name()) {
             result = match event {
                 Ok(Event::Refused(refusal)) => Err(refusal.into_error(self.connection.what(ask), None)),
                 Ok(Event::Bookmark { version, list_is_complete }) => {

@@ -13,7 +13,7 @@ use ferrule_model::{Change, NodeName, ObjectKind};
 use ferrule_testkit::api_server::{ApiServer, User};
 use ferrule_testkit::netns::Namespace;
 use ferrule_watch::server::{
-    ApiAccess, Batch, Encoding, RequestRate, ServerConfig, ServerSource, SourceEvent, user_agent,
+    ApiAccess, Batch, Encoding, RequestRate, SecretUrl, ServerConfig, ServerSource, SourceEvent, user_agent,
 };
 use serde_json::{Value, json};
 
@@ -134,7 +134,9 @@ pub fn access(server: &ApiServer, name: &str, user: &Value) -> ApiAccess {
 /// The same access by another address.
 pub fn through(access: ApiAccess, url: String) -> ApiAccess {
     match access {
-        ApiAccess::Kubeconfig { path, .. } => ApiAccess::Kubeconfig { path, master: Some(url) },
+        ApiAccess::Kubeconfig { path, .. } => {
+            ApiAccess::Kubeconfig { path, master: Some(SecretUrl::new(&url)) }
+        }
         other => other,
     }
 }

@@ -1,14 +1,20 @@
 //! Lines of a watch, and lines of anything.
 
+use ferrule_model::ObjectKind;
+
 use super::*;
+
+fn wanted() -> TypeName {
+    TypeName::of(ObjectKind::Service)
+}
 
 #[test]
 fn the_end_of_a_streaming_list_is_told_from_other_bookmarks() {
     let read = |annotations: &str| {
         let line = format!(
-            "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"7\"{annotations}}}}}}}"
+            "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"7\"{annotations}}}}}}}"
         );
-        match Event::read(Raw::json(line.as_bytes())).unwrap() {
+        match Event::read(Raw::json(line.as_bytes()), wanted()).unwrap() {
             Event::Bookmark { version, list_is_complete } => (version, list_is_complete),
             other => panic!("{other:?}"),
         }
@@ -19,18 +25,34 @@ fn the_end_of_a_streaming_list_is_told_from_other_bookmarks() {
 
 #[test]
 fn objects_are_left_as_they_came() {
-    let line = b"{\"object\" : { \"a\":[1, 2] } ,\"type\":\"MODIFIED\"}";
-    assert!(
-        matches!(Event::read(Raw::json(line)).unwrap(), Event::Put(object) if object.bytes == b"{ \"a\":[1, 2] }")
-    );
+    let object = "{ \"a\":[1, 2], \"kind\":\"Service\",\"apiVersion\":\"v1\" }";
+    let line = format!("{{\"object\" : {object} ,\"type\":\"MODIFIED\"}}");
+    let read = Event::read(Raw::json(line.as_bytes()), wanted()).unwrap();
+    assert!(matches!(read, Event::Put(found) if found.bytes == object.as_bytes()));
     let later = b"{\"type\":\"EXPLODED\",\"object\":{}}";
-    assert!(matches!(Event::read(Raw::json(later)).unwrap(), Event::Unknown));
+    assert!(matches!(Event::read(Raw::json(later), wanted()).unwrap(), Event::Unknown));
+}
+
+/// An API server that mixes up its watches must not make us forget what is there.
+#[test]
+fn an_event_about_an_object_of_another_kind_or_group_is_an_error() {
+    let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default"}}"#;
+    let other_group = r#"{"kind":"Service","apiVersion":"serving.knative.dev/v1","metadata":{"name":"web"}}"#;
+    for object in [pod, other_group, "{}"] {
+        for kind in ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] {
+            let line = format!(r#"{{"type":"{kind}","object":{object}}}"#);
+            let read = Event::read(Raw::json(line.as_bytes()), wanted());
+            assert!(matches!(read, Err(ReadError::OtherType { .. })), "{line}");
+        }
+    }
+    let status = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}"#;
+    assert!(matches!(Event::read(Raw::json(status.as_bytes()), wanted()), Ok(Event::Refused(_))));
 }
 
 proptest::proptest! {
     #[test]
     fn nothing_makes_it_panic(kind in "ADDED|DELETED|BOOKMARK|ERROR|X", object in "[\\[\\]{}\",:\\\\a]*") {
-        let _ = Event::read(Raw::json(format!("{{\"type\":\"{kind}\",\"object\":{object}}}").as_bytes()));
+        let _ = Event::read(Raw::json(format!("{{\"type\":\"{kind}\",\"object\":{object}}}").as_bytes()), wanted());
     }
 
     #[test]
@@ -39,7 +61,7 @@ proptest::proptest! {
             let complete = complete(encoding, &bytes, 0);
             assert!(complete <= bytes.len());
             let together = Together { encoding, bytes: bytes[..complete].to_vec() };
-            together.each().for_each(drop);
+            together.each(wanted()).for_each(drop);
         }
     }
 }

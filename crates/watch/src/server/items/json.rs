@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::super::events::ReadError;
+use super::super::type_name::TypeMeta;
 use super::{About, LONGEST_ITEM};
 
 /// The part of a list that has come in.
@@ -10,6 +11,8 @@ use super::{About, LONGEST_ITEM};
 pub struct Items {
     /// The list without its items.
     frame: Vec<u8>,
+    /// The same as it was when the items began, made complete.
+    frame_before_items: Option<Vec<u8>>,
     /// The item that is coming in.
     item: Vec<u8>,
     depth: usize,
@@ -29,7 +32,10 @@ enum Text {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Frame {
+    #[serde(default)]
+    api_version: String,
     #[serde(default)]
     kind: String,
     metadata: ListMeta,
@@ -60,7 +66,17 @@ impl Items {
             error if error.is_eof() => ReadError::EndsEarly,
             error => error.into(),
         })?;
-        Ok(About { kind: frame.kind, version: frame.metadata.resource_version })
+        let Frame { api_version, kind, metadata } = frame;
+        Ok(About { api_version, kind, version: metadata.resource_version })
+    }
+
+    /// What the list has said of its type before its items, once those begin.
+    pub(super) fn type_meta(&self) -> Option<TypeMeta<'_>> {
+        let begun = str::from_utf8(self.frame_before_items.as_deref()?).ok()?;
+        // Both, or it may come later.
+        serde_json::from_str(begun)
+            .ok()
+            .filter(|found: &TypeMeta<'_>| !found.kind.is_empty() && !found.api_version.is_empty())
     }
 
     fn take(&mut self, byte: u8) {
@@ -84,6 +100,7 @@ impl Items {
                 self.depth = 2;
                 self.is_inside = true;
                 self.frame.push(byte);
+                self.frame_before_items = Some([&self.frame[..], b"]}"].concat());
                 return;
             }
             b'{' | b'[' => self.depth += 1,

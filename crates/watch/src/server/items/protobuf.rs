@@ -3,7 +3,8 @@
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::super::events::ReadError;
-use super::super::protobuf::{MAGIC, ProtobufError, text_field};
+use super::super::protobuf::{MAGIC, ProtobufError, text_field, type_meta_of};
+use super::super::type_name::TypeMeta;
 use super::{About, LONGEST_ITEM};
 
 /// No tag with its length takes more bytes.
@@ -14,7 +15,6 @@ const TYPE: u32 = 1;
 const CONTENT: u32 = 2;
 const METADATA: u32 = 1;
 const ITEM: u32 = 2;
-const KIND: u32 = 2;
 const VERSION: u32 = 2;
 
 /// The part of a list that has come in.
@@ -70,6 +70,17 @@ impl Items {
         }
     }
 
+    /// What the list has said of its type, once its items begin.
+    pub(super) fn type_meta(&self) -> Option<TypeMeta<'_>> {
+        match self.place {
+            Place::Beginning | Place::Envelope => None,
+            Place::List { .. } | Place::AfterTheList => {
+                let About { api_version, kind, .. } = &self.about;
+                Some(TypeMeta { api_version: api_version.into(), kind: kind.into() })
+            }
+        }
+    }
+
     /// Takes the first part of what has come; says how long it was, or nothing if more must come first.
     fn take(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) -> Result<Option<usize>, ProtobufError> {
         match self.place {
@@ -100,7 +111,8 @@ impl Items {
         let content = head.whole().and_then(|whole| bytes.get(head.before..whole));
         let Some(content) = content else { return Ok(None) };
         if head.tag == Some(TYPE) {
-            self.about.kind = text_field(content, KIND)?;
+            let TypeMeta { api_version, kind } = type_meta_of(content)?;
+            (self.about.api_version, self.about.kind) = (api_version.into_owned(), kind.into_owned());
         }
         Ok(head.whole())
     }

@@ -15,8 +15,17 @@ fn object(content: &[u8]) -> Vec<u8> {
 #[test]
 fn an_event_is_taken_out_of_its_envelopes() {
     let frame = [wrapped(1, b"ADDED"), wrapped(2, &wrapped(1, &object(b"content")))].concat();
-    assert_eq!(event(&frame).unwrap(), ("ADDED", &b"content"[..]));
+    let (kind, envelope) = event(&frame).unwrap();
+    assert_eq!((kind, unwrapped(envelope).unwrap()), ("ADDED", &b"content"[..]));
     assert_eq!(unwrapped(&object(b"")).unwrap(), b"");
+}
+
+#[test]
+fn an_envelope_says_what_is_in_it() {
+    let about = [wrapped(1, b"v1"), wrapped(2, b"Service")].concat();
+    let object = [MAGIC, &wrapped(1, &about), &wrapped(2, b"content")].concat();
+    let found = type_meta(&object).unwrap();
+    assert_eq!((&*found.api_version, &*found.kind), ("v1", "Service"));
 }
 
 #[test]
@@ -56,7 +65,7 @@ proptest::proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)) {
         let _ = event(&bytes);
-        let _ = unwrapped(&bytes);
+        let _ = (unwrapped(&bytes), type_meta(&bytes), type_meta_of(&bytes));
         let _ = refusal(&bytes);
         let _ = (bookmark(&bytes), metadata(&bytes));
         let _ = (Service::read(&bytes), EndpointSlice::read(&bytes), ServiceCidr::read(&bytes), Node::read(&bytes));

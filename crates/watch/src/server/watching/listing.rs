@@ -13,6 +13,7 @@ use super::super::known::Listing;
 use super::super::lists::Lists;
 use super::super::{ApiError, Batch};
 use super::Watching;
+use crate::MassRemoval;
 
 /// A first list is told in portions of so many objects: the sink takes them in while the rest is on its way.
 const PORTION: usize = 256;
@@ -53,7 +54,8 @@ impl Watching<'_> {
     ) -> Result<(), ApiError> {
         let encoding = Encoding::of(response.headers());
         debug!(kind = %self.resource.kind, ?lists, ?encoding, "Listing");
-        let (mut items, mut listing, mut bytes) = (Items::written_in(encoding), Listing::default(), 0);
+        let (mut items, mut listing, mut bytes) =
+            (Items::new(encoding, self.resource.type_name()), Listing::default(), 0);
         let mut body = response.into_body();
         loop {
             let Ok(frame) = timeout(PATIENCE, body.frame()).await else {
@@ -83,7 +85,9 @@ impl Watching<'_> {
                 taken = Err(error);
             }
         })?;
-        self.tell_portion(listing);
+        if items.is_of_wanted_type() {
+            self.tell_portion(listing);
+        }
         taken
     }
 
@@ -97,6 +101,10 @@ impl Watching<'_> {
 
     /// All of a list has come.
     pub(super) fn complete(&mut self, list: Listing, version: String) {
+        let (known, removed) = self.known.lacking(&list);
+        if let Some(mass) = MassRemoval::of(self.resource.kind, removed, known) {
+            self.reporter.mass_removal(mass, &version);
+        }
         self.reporter.changes(self.known.replace(list));
         self.reached(version);
         if !std::mem::replace(&mut self.is_in_sync, true) {
