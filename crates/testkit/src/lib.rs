@@ -14,6 +14,8 @@ mod draw;
 pub mod netns;
 mod program;
 pub mod random;
+#[cfg(feature = "api-server")]
+pub mod scripted_server;
 mod story;
 mod world;
 

@@ -194,7 +194,7 @@ fn where_the_past_is_forgotten_a_new_list_comes_in_one_piece() {
     }
     let cable = Cable::new(&server);
     let access = access(&server, "expired", &json!({ "token": User::KubeProxy.token() }));
-    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "expired-node");
+    let mut watcher = Watcher::with(server.namespace(), through(access, &cable.url()), "expired-node");
     watcher.in_sync();
     cable.cut();
     watcher.trouble(ObjectKind::Service);
@@ -235,7 +235,7 @@ fn a_watch_that_is_cut_in_the_middle_of_an_event_misses_and_doubles_nothing() {
     let objects = Objects::new(ApiServer::shared(), "cut");
     let cable = Cable::new(objects.server);
     let access = access(objects.server, "cut", &json!({ "token": User::KubeProxy.token() }));
-    let mut watcher = Watcher::with(objects.server.namespace(), through(access, cable.url()), "cut-node");
+    let mut watcher = Watcher::with(objects.server.namespace(), through(access, &cable.url()), "cut-node");
     watcher.in_sync();
     assert_eq!(cable.connections(), 1);
     cable.cut_after(60_000);
@@ -264,7 +264,7 @@ fn a_rotated_token_is_used_from_the_next_request() {
     let cable = Cable::new(server);
     let token = file(server, "rotating", "proxy-token\n");
     let access = access(server, "rotation", &json!({ "tokenFile": "rotating" }));
-    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "rotation-node");
+    let mut watcher = Watcher::with(server.namespace(), through(access, &cable.url()), "rotation-node");
     watcher.in_sync();
     std::fs::write(&token, "outdated\n").unwrap();
     cable.cut();
@@ -376,7 +376,7 @@ fn nobody_listening_is_told_and_asked_again() {
     let server = ApiServer::shared();
     let access = access(server, "nobody", &json!({}));
     let mut watcher =
-        Watcher::with(server.namespace(), through(access, "https://127.0.0.1:9".into()), "nobody-node");
+        Watcher::with(server.namespace(), through(access, "https://127.0.0.1:9"), "nobody-node");
     let message = watcher.trouble(ObjectKind::Node);
     assert!(message.starts_with("watching this Node at https://127.0.0.1:9/api/v1/nodes: "), "{message}");
     assert!(message.contains("refused") && message.contains("is the API server running"), "{message}");
@@ -395,7 +395,7 @@ fn an_api_server_without_streaming_lists_is_listed() {
     objects.put_service("deleted");
     let cable = Cable::new(&server);
     let access = access(&server, "plain", &json!({ "token": User::KubeProxy.token() }));
-    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "plain-node");
+    let mut watcher = Watcher::with(server.namespace(), through(access, &cable.url()), "plain-node");
     watcher.in_sync();
     assert!(watcher.log.says("kind=Service lists=Cached encoding=Protobuf"));
     assert_eq!(cable.connections(), 1);
@@ -462,7 +462,7 @@ fn a_first_list_that_breaks_off_leaves_nothing_behind_that_is_gone_by_the_next()
     // A Service takes between 0.5 and 1.5 KB: more than a portion comes through, and less than all.
     cable.stall_after(400_000);
     let access = access(&server, "broken", &json!({ "token": User::KubeProxy.token() }));
-    let mut watcher = Watcher::with(server.namespace(), through(access, cable.url()), "broken-node");
+    let mut watcher = Watcher::with(server.namespace(), through(access, &cable.url()), "broken-node");
     watcher.until("a portion", |events| !history(events, "broken").is_empty());
     cable.cut();
     watcher.trouble(ObjectKind::Service);

@@ -91,8 +91,7 @@ pub fn unusable(diagnostic: &Diagnostic, own_node: &NodeName) -> Occasion {
 fn class(problem: &Problem) -> (&'static str, &'static str) {
     const FIELD: &str = "FerruleUnusableField";
     match problem {
-        Problem::NotAnAddress(_) => (FIELD, "ReadAddress"),
-        Problem::SpecialAddress(..) => (FIELD, "ReadAddress"),
+        Problem::NotAnAddress(_) | Problem::SpecialAddress(..) => (FIELD, "ReadAddress"),
         Problem::NotACidr(_) => (FIELD, "ReadCIDR"),
         Problem::OtherFamily(_) => (FIELD, "ReadFamily"),
         Problem::NotAPort(_) => (FIELD, "ReadPort"),

@@ -5,6 +5,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use ferrule_watch::server::SecretUrl;
+
 use super::{Answer, Question, SlowPage};
 use crate::causes::with_causes;
 use crate::profiles;
@@ -67,7 +69,22 @@ fn index() -> Answer {
 
 fn command_line() -> Answer {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    Answer::text(200, arguments.collect::<Vec<_>>().join("\0"))
+    Answer::text(200, without_secrets(arguments).join("\0"))
+}
+
+/// The arguments without the user and password of `--master`.
+fn without_secrets(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    const MASTER: &str = "--master";
+    let mut is_next = false;
+    let shown = arguments.map(|argument| {
+        let is_url = std::mem::replace(&mut is_next, argument == MASTER);
+        match argument.strip_prefix(MASTER).and_then(|rest| rest.strip_prefix('=')) {
+            Some(url) => format!("{MASTER}={}", SecretUrl::new(url)),
+            None if is_url => SecretUrl::new(&argument).to_string(),
+            None => argument,
+        }
+    });
+    shown.collect()
 }
 
 fn not_there() -> Answer {

@@ -111,10 +111,8 @@ pub fn event(message: &Message<'_>) -> Option<Event> {
         message::DELETE_CHAIN => (true, What::Chain(named(chain::NAME)?)),
         message::NEW_RULE => (false, What::Rule(named(rule::CHAIN)?)),
         message::DELETE_RULE => (true, What::Rule(named(rule::CHAIN)?)),
-        message::NEW_OBJECT => (false, What::Other),
-        message::DELETE_OBJECT => (true, What::Other),
-        message::NEW_FLOWTABLE => (false, What::Other),
-        message::DELETE_FLOWTABLE => (true, What::Other),
+        message::NEW_OBJECT | message::NEW_FLOWTABLE => (false, What::Other),
+        message::DELETE_OBJECT | message::DELETE_FLOWTABLE => (true, What::Other),
         message::NEW_GENERATION => (false, committed(message)?),
         _ => return None,
     };

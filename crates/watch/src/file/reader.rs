@@ -94,7 +94,7 @@ impl FileReader {
         })?;
         work.answers.recv_timeout(self.timeout).unwrap_or_else(|_| {
             self.stuck.insert(folder.to_owned(), work.thread);
-            Err(self.timed_out())
+            Err(timed_out())
         })
     }
 
@@ -102,7 +102,7 @@ impl FileReader {
     fn read_until_stuck(&mut self, files: Vec<Wanted>, read: &mut Vec<ReadFile>) -> Vec<Wanted> {
         let (refused, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| self.refuse_if_stuck(&file.path).is_err());
-        read.extend(refused.into_iter().map(|file| (file.path, Err(self.timed_out()))));
+        read.extend(refused.into_iter().map(|file| (file.path, Err(timed_out()))));
         let todo = files.clone();
         let begun = Work::begin(move |answer| {
             // Nobody takes the answer any more once one took too long.
@@ -119,7 +119,7 @@ impl FileReader {
         };
         while let Some(file) = files.next() {
             let Ok(found) = work.answers.recv_timeout(self.timeout) else {
-                read.push((file.path.clone(), Err(self.timed_out())));
+                read.push((file.path.clone(), Err(timed_out())));
                 self.stuck.insert(file.path, work.thread);
                 return files.collect();
             };
@@ -130,13 +130,13 @@ impl FileReader {
 
     fn refuse_if_stuck(&self, path: &Path) -> io::Result<()> {
         let is_refused = self.stuck.contains_key(path) || self.stuck.len() >= MAX_STUCK;
-        if is_refused { Err(self.timed_out()) } else { Ok(()) }
+        if is_refused { Err(timed_out()) } else { Ok(()) }
     }
+}
 
-    fn timed_out(&self) -> io::Error {
-        let problem = "it does not answer; is it on a dead network file system, or no ordinary file?";
-        io::Error::new(io::ErrorKind::TimedOut, problem)
-    }
+fn timed_out() -> io::Error {
+    let problem = "it does not answer; is it on a dead network file system, or no ordinary file?";
+    io::Error::new(io::ErrorKind::TimedOut, problem)
 }
 
 impl Wanted {

@@ -39,15 +39,15 @@ impl TypeName {
 
     /// Whether an object is of this type.
     pub(super) fn check(self, found: &TypeMeta<'_>) -> Result<(), ReadError> {
-        self.expect(found, self.kind.to_owned())
+        self.expect(found, self.kind)
     }
 
     /// Whether something is a list of objects of this type.
     pub(super) fn check_list(self, found: &TypeMeta<'_>) -> Result<(), ReadError> {
-        self.expect(found, format!("{}List", self.kind))
+        self.expect(found, &format!("{}List", self.kind))
     }
 
-    fn expect(self, found: &TypeMeta<'_>, kind: String) -> Result<(), ReadError> {
+    fn expect(self, found: &TypeMeta<'_>, kind: &str) -> Result<(), ReadError> {
         if found.api_version == self.api_version && found.kind == kind {
             return Ok(());
         }

@@ -132,10 +132,10 @@ pub fn access(server: &ApiServer, name: &str, user: &Value) -> ApiAccess {
 }
 
 /// The same access by another address.
-pub fn through(access: ApiAccess, url: String) -> ApiAccess {
+pub fn through(access: ApiAccess, url: &str) -> ApiAccess {
     match access {
         ApiAccess::Kubeconfig { path, .. } => {
-            ApiAccess::Kubeconfig { path, master: Some(SecretUrl::new(&url)) }
+            ApiAccess::Kubeconfig { path, master: Some(SecretUrl::new(url)) }
         }
         other => other,
     }

@@ -58,3 +58,10 @@ fn without_a_record_of_allocations_there_is_no_heap_profile() {
     let (status, text) = slowly("/debug/pprof/heap");
     assert!(status == 500 && text.contains("not recorded"), "{status} {text}");
 }
+
+#[test]
+fn a_password_in_the_address_of_the_api_server_is_not_shown() {
+    let arguments = ["ferrule", "--master=https://admin:hunter2@a:1", "--master", "admin:hunter2@b", "-v=2"];
+    let shown = without_secrets(arguments.map(str::to_owned).into_iter());
+    assert_eq!(shown, ["ferrule", "--master=https://a:1", "--master", "b", "-v=2"]);
+}

@@ -12,7 +12,7 @@ pub struct Items {
     /// The list without its items.
     frame: Vec<u8>,
     /// The same as it was when the items began, made complete.
-    frame_before_items: Option<Vec<u8>>,
+    head: Option<Vec<u8>>,
     /// The item that is coming in.
     item: Vec<u8>,
     depth: usize,
@@ -72,7 +72,7 @@ impl Items {
 
     /// What the list has said of its type before its items, once those begin.
     pub(super) fn type_meta(&self) -> Option<TypeMeta<'_>> {
-        let begun = str::from_utf8(self.frame_before_items.as_deref()?).ok()?;
+        let begun = str::from_utf8(self.head.as_deref()?).ok()?;
         // Both, or it may come later.
         serde_json::from_str(begun)
             .ok()
@@ -100,7 +100,7 @@ impl Items {
                 self.depth = 2;
                 self.is_inside = true;
                 self.frame.push(byte);
-                self.frame_before_items = Some([&self.frame[..], b"]}"].concat());
+                self.head = Some([&self.frame[..], b"]}"].concat());
                 return;
             }
             b'{' | b'[' => self.depth += 1,
