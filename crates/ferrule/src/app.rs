@@ -5,9 +5,10 @@
 mod commands;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ferrule_kernel::sandbox::SandboxError;
 use ferrule_watch::server::SecretUrl;
 use tracing::{error, info, warn};
 
@@ -21,7 +22,8 @@ use crate::host::{self, RealFiles};
 use crate::http::configz;
 use crate::logging::{self, LogHandle};
 use crate::run::{self, Ended, Source, Start, StartError};
-use crate::settings::{Problems, ProxyMode, Settings};
+use crate::sandbox;
+use crate::settings::{FlagOnly, Problems, ProxyMode, Settings};
 
 /// Why a run ended badly, after the command line was understood.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +61,9 @@ pub enum Failure {
     /// The configuration changed in a way that needs a new process, which whoever runs this one starts.
     #[error("the content of the configuration file was updated")]
     Restart,
+    /// Rights could not be given up.
+    #[error("giving up rights (--sandbox)")]
+    Sandbox(#[from] SandboxError),
     /// The proxy could not be started.
     #[error("starting the proxy")]
     Start(#[source] Box<StartError>),
@@ -145,7 +150,7 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
     }
     log_flags(line, &completed);
     log_warnings(&completed);
-    let settings = Settings::resolve(&completed, &line.text(flags::MASTER))?;
+    let settings = Settings::resolve(&completed, &FlagOnly::of(line))?;
     let path = line.text(flags::WRITE_CONFIG_TO);
     if !path.is_empty() {
         let text = encode(&completed.effective.to_written());
@@ -176,6 +181,10 @@ fn serve(
         path if path.is_empty() => Source::Server { program: program.to_owned() },
         path => Source::Manifests(path.into()),
     };
+    host::adjust_oom_score(settings.oom_score_adj, &mut RealFiles);
+    let mut read = source.files(settings);
+    read.extend(Some(line.text(flags::CONFIG)).filter(|path| !path.is_empty()).map(PathBuf::from));
+    sandbox::enter(settings, &read)?;
     let watched = content.map(|content| LiveConfig::new(line, completed, content)).transpose();
     let watched = watched.map_err(|source| Failure::Watch { path: line.text(flags::CONFIG), source })?;
     info!(version = version::short(), "Version info");

@@ -27,7 +27,6 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 pub fn tune(settings: &Settings, files: &mut impl HostFiles) -> Option<String> {
     let cpus = cpus::online(files);
     let unwritten = set_conntrack(&settings.conntrack, cpus, files);
-    adjust_oom_score(settings.oom_score_adj, files);
     if unwritten.is_empty() {
         return None;
     }
@@ -40,11 +39,12 @@ pub fn tune(settings: &Settings, files: &mut impl HostFiles) -> Option<String> {
     Some(problem)
 }
 
+/// Sets how readily the kernel ends this process when memory runs out. To lower it takes a right that is given up afterwards.
 #[expect(
     clippy::disallowed_methods,
     reason = "there is no state to wait for: the kernel said no, and may not again"
 )]
-fn adjust_oom_score(score: i32, files: &mut impl HostFiles) {
+pub fn adjust_oom_score(score: i32, files: &mut impl HostFiles) {
     let value = score.to_string();
     let first = files.write(OOM_SCORE_ADJ, &value);
     let result = first.or_else(|error| {

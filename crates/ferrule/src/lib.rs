@@ -24,5 +24,6 @@ pub mod notify;
 pub mod profiles;
 pub mod resolve;
 pub mod run;
+mod sandbox;
 pub mod settings;
 pub mod status;

@@ -9,23 +9,25 @@ mod cidr;
 mod logging;
 mod modes;
 mod origin;
+mod own_flags;
 mod problem;
 mod types;
 
 use crate::config::{Completed, Effective};
 use crate::gates::Gates;
 pub use origin::Origin;
+pub use own_flags::FlagOnly;
 pub use problem::{Collector, Problem, Problems};
 pub use types::*;
 
 impl Settings {
     /// Turns a completed configuration into settings, or tells everything that is wrong with it.
     ///
-    /// `master` is the flag `--master`, which has no field in the file.
-    pub fn resolve(completed: &Completed, master: &str) -> Result<Self, Problems> {
+    /// The flags given are those that have no field in the file.
+    pub fn resolve(completed: &Completed, given: &FlagOnly) -> Result<Self, Problems> {
         let Completed { effective, gates, origin, .. } = completed;
         let mut problems = Collector::default();
-        let settings = Self::collect(effective, gates, master, &mut problems);
+        let settings = Self::collect(effective, gates, given, &mut problems);
         problems.finish(settings, *origin, &effective.configuration.mode)
     }
 
@@ -38,7 +40,7 @@ impl Settings {
     }
 
     /// Goes through the checks in kube-proxy's order; a field that fails gets a stand-in that nobody will see.
-    fn collect(effective: &Effective, gates: &Gates, master: &str, problems: &mut Collector) -> Self {
+    fn collect(effective: &Effective, gates: &Gates, given: &FlagOnly, problems: &mut Collector) -> Self {
         let configuration = &effective.configuration;
         let logging = logging::resolve(&configuration.logging, gates, problems);
         let masquerade = modes::masquerade(effective, problems);
@@ -47,7 +49,7 @@ impl Settings {
         let conntrack = modes::conntrack(configuration, problems);
         let oom_score_adj = modes::oom_score_adj(configuration, problems);
         let mode = modes::mode(configuration, gates, problems);
-        let client = addresses::client(configuration, master, problems);
+        let client = addresses::client(configuration, &given.master, problems);
         let config_sync_period = modes::config_sync_period(configuration, problems);
         let sync = modes::sync(effective, problems);
         let bind_address = addresses::bind_address(configuration, problems);
@@ -86,6 +88,8 @@ impl Settings {
             conntrack,
             config_sync_period,
             source_vip: addresses::source_vip(configuration),
+            sandbox: own_flags::sandbox(given, problems),
+            external_ips: own_flags::external_ips(given, gates, problems),
         }
     }
 }

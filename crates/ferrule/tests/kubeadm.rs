@@ -2,7 +2,7 @@
 
 use ferrule::cli::parse;
 use ferrule::config::complete::complete_with_file;
-use ferrule::settings::{ApiAccess, ProxyMode, Settings};
+use ferrule::settings::{ApiAccess, FlagOnly, ProxyMode, Settings};
 
 #[test]
 fn every_release_loads_without_error_or_warning() {
@@ -15,8 +15,8 @@ fn every_release_loads_without_error_or_warning() {
             complete_with_file(&line, &bytes).unwrap_or_else(|error| panic!("1.{minor}: {error}"));
         assert_eq!(completed.strict_warnings, [""; 0], "1.{minor}");
         assert_eq!(completed.mode_was_unset, minor < 37, "1.{minor}");
-        let settings =
-            Settings::resolve(&completed, "").unwrap_or_else(|problems| panic!("1.{minor}: {problems}"));
+        let settings = Settings::resolve(&completed, &FlagOnly::default())
+            .unwrap_or_else(|problems| panic!("1.{minor}: {problems}"));
         assert_eq!(settings.mode, ProxyMode::Iptables);
         let path = "/var/lib/kube-proxy/kubeconfig.conf".to_owned();
         assert_eq!(settings.client.access, ApiAccess::Kubeconfig { path });

@@ -8,7 +8,7 @@ use ferrule::config::decode::decode;
 use ferrule::config::encode::encode;
 use ferrule::config::reload::judge;
 use ferrule::config::{CompleteError, fields};
-use ferrule::settings::Settings;
+use ferrule::settings::{FlagOnly, Settings};
 
 const NORMAL_CASES: u64 = 20_000;
 
@@ -161,7 +161,7 @@ fn try_case(line: &CommandLine, bytes: &[u8]) -> Option<String> {
         Err(CompleteError::Decode(error)) => return Some(error.to_string()),
         Err(error) => return Some(error.to_string()),
     };
-    let settings = match Settings::resolve(&completed, "") {
+    let settings = match Settings::resolve(&completed, &FlagOnly::default()) {
         Ok(settings) => settings,
         Err(problems) => return Some(problems.to_string()),
     };

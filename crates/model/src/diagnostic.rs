@@ -4,6 +4,7 @@
 //! The pure crates only return them; logging, counting and sending Events is the binary's work.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::{AddressRange, IpFamily, ServiceName};
 
@@ -66,6 +67,8 @@ pub enum Problem {
     NotATimeout(i64),
     /// A text that should be an RFC 3339 time; ignored.
     NotATime(String),
+    /// An external IP outside the blocks that the operator allows; not served.
+    ExternalIpRefused(IpAddr),
     /// Another Service, whose claim comes first, has this address or node port.
     Claimed {
         /// The address or node port, as the plan shows it.
@@ -130,6 +133,9 @@ impl fmt::Display for Problem {
                 write!(f, "{seconds} is not a timeout (1 to 86400 seconds), 10800 is used")
             }
             Self::NotATime(text) => write!(f, "\"{}\" is not an RFC 3339 time, ignored", Quoted(text)),
+            Self::ExternalIpRefused(ip) => {
+                write!(f, "{ip} is in none of the blocks that --allowed-external-ip-cidrs lists; not served")
+            }
             Self::Claimed { frontend, by } => {
                 write!(
                     f,

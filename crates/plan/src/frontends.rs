@@ -13,7 +13,8 @@ use crate::ir::{Claim, PoolUse};
 use crate::policy::{PolicyInput, Reach};
 use crate::pools::Facts;
 use crate::{
-    Frontend, FrontendKey, FrontendKind, LoopbackNodePorts, NodeTraffic, PoolScope, Quirk, Rules, Verdict,
+    ExternalIps, Frontend, FrontendKey, FrontendKind, LoopbackNodePorts, NodeTraffic, PoolScope, Quirk,
+    Rules, Verdict,
 };
 
 /// What frontends depend on beyond the Service: this node.
@@ -22,7 +23,7 @@ pub(crate) struct Site<'a> {
     pub node: &'a NodeTraffic,
     pub ips: NodeIps,
     pub node_ports: &'a NodePortAddresses,
-    pub allow_external_ips: bool,
+    pub external_ips: &'a ExternalIps,
 }
 
 /// One Service port about to get its frontends.
@@ -81,10 +82,8 @@ impl Claims<'_> {
     }
 
     fn external_ips(&mut self) {
-        if !self.site.allow_external_ips {
-            return;
-        }
-        let ips: Vec<IpAddr> = self.input.service.external_ips(self.site.node.family).collect();
+        let ips = self.input.service.external_ips(self.site.node.family);
+        let ips: Vec<IpAddr> = ips.filter(|ip| self.site.external_ips.allow(*ip)).collect();
         self.external_addresses(FrontendKind::ExternalIp, &ips, None);
     }
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use ferrule_model::{
-    Cluster, Diagnostic, IpFamily, NodeIps, NodePortAddresses, PerFamily, Protocol, Service, ServiceName,
-    ServicePort, ServicePortName, ServiceState, Touched, TrafficPolicy, merged,
+    Cluster, Diagnostic, IpFamily, NodeIps, NodePortAddresses, ObjectKind, PerFamily, Problem, Protocol,
+    Service, ServiceName, ServicePort, ServicePortName, ServiceState, Touched, TrafficPolicy, merged,
 };
 
 use crate::frontends::{PortInput, Site, claims};
@@ -18,7 +18,8 @@ use crate::node_traffic::{node_ips, node_port_addresses, node_traffic};
 use crate::pools::{Facts, Needs, select, serving};
 use crate::topology::Place;
 use crate::{
-    FamilyPlan, FrontendKey, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta, PoolScope, Quirk,
+    ExternalIps, FamilyPlan, FrontendKey, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta,
+    PoolScope, Quirk,
 };
 
 /// Plans everything.
@@ -62,6 +63,7 @@ pub fn replan(
             replanning.services(touched.services.iter());
         }
         diagnostics.extend(replanning.conflicts(touched));
+        diagnostics.extend(replanning.refused_external_ips(touched));
         deltas.set(family, replanning.delta);
     }
     (deltas, diagnostics)
@@ -106,6 +108,26 @@ impl Replanning<'_> {
             touched.services.iter().flat_map(|name| self.plan.contested_keys_of(name)).collect();
         keys.extend(self.delta.frontends.keys().filter(|key| self.plan.contested.contains_key(key)));
         self.plan.conflicts_over(&keys)
+    }
+
+    /// External IPs that the operator does not allow, of the Services that were planned.
+    fn refused_external_ips(&self, touched: &Touched) -> Vec<Diagnostic> {
+        if !matches!(self.view.external_ips, ExternalIps::Within(_)) {
+            return Vec::new();
+        }
+        let family = self.plan.node.family;
+        let is_planned = |name: &ServiceName| self.everything || touched.services.contains(name);
+        let services = self.plan.services.iter().filter(|(name, _)| is_planned(name));
+        let refused = services.flat_map(|(name, plan)| {
+            let ips = plan.service.external_ips(family).filter(|ip| !self.view.external_ips.allow(*ip));
+            ips.map(|ip| Diagnostic {
+                kind: ObjectKind::Service,
+                object: name.to_string(),
+                field: "spec.externalIPs".into(),
+                problem: Problem::ExternalIpRefused(ip),
+            })
+        });
+        refused.collect()
     }
 
     fn service(&mut self, name: &ServiceName) {
@@ -222,7 +244,7 @@ impl Replanning<'_> {
             node: &self.plan.node,
             ips: self.ips,
             node_ports: &self.addresses,
-            allow_external_ips: self.view.allow_external_ips,
+            external_ips: &self.view.external_ips,
         }
     }
 }

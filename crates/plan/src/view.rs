@@ -29,8 +29,8 @@ pub struct NodeView {
     pub node_port_addresses: Vec<NodePortSelector>,
     /// What becomes of NodePorts on loopback addresses.
     pub loopback_node_ports: LoopbackNodePorts,
-    /// Whether `spec.externalIPs` are served (gate `AllowServiceExternalIPs`).
-    pub allow_external_ips: bool,
+    /// Which `spec.externalIPs` are served.
+    pub external_ips: ExternalIps,
     /// The differences between kube-proxy's modes to reproduce; each backend declares its own.
     pub quirks: Quirks,
     /// Every address of every interface of this host.
@@ -49,9 +49,32 @@ impl NodeView {
             local_detection: LocalDetection::None,
             node_port_addresses: Vec::new(),
             loopback_node_ports: LoopbackNodePorts::NotServed,
-            allow_external_ips: true,
+            external_ips: ExternalIps::All,
             quirks: Quirks::NONE,
             interface_addresses: BTreeSet::new(),
+        }
+    }
+}
+
+/// Which `spec.externalIPs` are served. Whoever may write Services can claim any address with them, and take over traffic that
+/// is meant for others (CVE-2020-8554).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExternalIps {
+    /// Whatever a Service says.
+    All,
+    /// None (gate `AllowServiceExternalIPs` off).
+    None,
+    /// Those in these blocks.
+    Within(Vec<IpNet>),
+}
+
+impl ExternalIps {
+    /// Whether an address is served.
+    pub fn allow(&self, ip: IpAddr) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Within(blocks) => blocks.iter().any(|block| block.contains(&ip)),
         }
     }
 }

@@ -11,7 +11,7 @@ use ferrule_model::{
     Protocol, Service, ServiceName, ServicePort, SliceName, SlicePort, SourceRanges, Timestamp,
     TrafficPolicy, Zone, canonical_endpoints,
 };
-use ferrule_plan::{LocalDetection, LoopbackNodePorts, NodeView, Quirks};
+use ferrule_plan::{ExternalIps, LocalDetection, LoopbackNodePorts, NodeView, Quirks};
 use ipnet::IpNet;
 use proptest::collection::vec;
 use proptest::option;
@@ -44,21 +44,21 @@ pub fn view() -> impl Strategy<Value = NodeView> {
     let quirks = select(vec![Quirks::NONE, Quirks::NFTABLES, Quirks::IPTABLES, Quirks::IPVS]);
     let families = select(vec![IpFamily::BOTH.to_vec(), vec![IpFamily::V4], vec![IpFamily::V6]]);
     let selectors = subsequence(vec!["primary", "localhost", "192.0.2.0/24", "fd00::/16"], 0..=2);
-    (quirks, families, detection(), loopback(), selectors, any::<(bool, bool)>()).prop_map(
+    (quirks, families, detection(), loopback(), selectors, (any::<bool>(), external_ips())).prop_map(
         |(
             quirks,
             families,
             local_detection,
             loopback_node_ports,
             selectors,
-            (masquerade_all, allow_external_ips),
+            (masquerade_all, external_ips),
         )| NodeView {
             quirks,
             families,
             local_detection,
             loopback_node_ports,
             masquerade_all,
-            allow_external_ips,
+            external_ips,
             node_port_addresses: selectors
                 .iter()
                 .filter_map(|text| ferrule_model::NodePortSelector::parse(text))
@@ -70,6 +70,14 @@ pub fn view() -> impl Strategy<Value = NodeView> {
             ..NodeView::new(NodeName::new(OWN_NODE))
         },
     )
+}
+
+fn external_ips() -> impl Strategy<Value = ExternalIps> {
+    prop_oneof![
+        Just(ExternalIps::All),
+        Just(ExternalIps::None),
+        Just(ExternalIps::Within(blocks(&["203.0.113.0/29", "2001:db8::/32"]))),
+    ]
 }
 
 fn detection() -> impl Strategy<Value = LocalDetection> {

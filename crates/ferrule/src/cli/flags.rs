@@ -18,6 +18,10 @@ pub const INIT_ONLY: &str = "init-only";
 pub const MANIFESTS: &str = "manifests";
 /// `--hostname-override`
 pub const HOSTNAME_OVERRIDE: &str = "hostname-override";
+/// `--sandbox`
+pub const SANDBOX: &str = "sandbox";
+/// `--allowed-external-ip-cidrs`
+pub const ALLOWED_EXTERNAL_IP_CIDRS: &str = "allowed-external-ip-cidrs";
 /// `--master`
 pub const MASTER: &str = "master";
 /// `--healthz-port`
@@ -216,6 +220,8 @@ mod tests {
             CLEANUP,
             INIT_ONLY,
             MANIFESTS,
+            SANDBOX,
+            ALLOWED_EXTERNAL_IP_CIDRS,
             HOSTNAME_OVERRIDE,
             MASTER,
             HEALTHZ_PORT,

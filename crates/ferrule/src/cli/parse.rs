@@ -121,6 +121,14 @@ impl CommandLine {
         }
     }
 
+    /// The values of a list flag.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        match self.value(name) {
+            Value::TextList(texts) => texts,
+            _ => Vec::new(),
+        }
+    }
+
     /// The value of an integer flag.
     pub fn integer(&self, name: &str) -> i32 {
         match self.value(name) {

@@ -6,8 +6,8 @@ use super::complete::{CompleteError, complete_with_file};
 use super::effective::Effective;
 use super::fields::{self, OnChange};
 use crate::causes::with_causes;
-use crate::cli::{CommandLine, flags};
-use crate::settings::{Problems, Settings};
+use crate::cli::CommandLine;
+use crate::settings::{FlagOnly, Problems, Settings};
 
 /// A verdict on a changed file, and what should be said beside it.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub fn judge(line: &CommandLine, in_effect: &Effective, bytes: &[u8]) -> Judgeme
         }
     };
     let warnings = completed.strict_warnings.iter().chain(&completed.gate_warnings).cloned().collect();
-    let verdict = match Settings::resolve(&completed, &line.text(flags::MASTER)) {
+    let verdict = match Settings::resolve(&completed, &FlagOnly::of(line)) {
         Ok(settings) => compare(in_effect, completed.effective, settings),
         Err(problems) => Verdict::Refused(Refusal::Invalid(problems)),
     };

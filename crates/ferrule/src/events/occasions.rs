@@ -105,6 +105,7 @@ fn class(problem: &Problem) -> (&'static str, &'static str) {
         Problem::NotATime(_) => (FIELD, "ReadTime"),
         Problem::RangesLeaveItOpen(_) => ("FerruleOpenToEveryone", "ReadRanges"),
         Problem::RangesCloseIt => ("FerruleClosedToEveryone", "ReadRanges"),
+        Problem::ExternalIpRefused(_) => ("FerruleExternalIPRefused", "Plan"),
         Problem::Claimed { .. } => ("FerruleAddressTaken", "Claim"),
     }
 }

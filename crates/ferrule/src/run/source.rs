@@ -115,18 +115,32 @@ fn told(event: SourceEvent, status: &Status) -> Option<Event> {
     })
 }
 
-fn configuration(settings: &Settings, program: &str) -> ServerConfig {
-    let access = match settings.client.access.clone() {
-        ApiAccess::InCluster => {
-            info!("Neither --kubeconfig nor --master was given, using the pod's service account");
-            server::ApiAccess::InCluster
+impl Source {
+    /// The files and folders that are read for it.
+    pub fn files(&self, settings: &Settings) -> Vec<PathBuf> {
+        match self {
+            Self::Manifests(folder) => vec![folder.clone()],
+            Self::Server { .. } => access(settings).files(),
         }
+    }
+}
+
+fn access(settings: &Settings) -> server::ApiAccess {
+    match settings.client.access.clone() {
+        ApiAccess::InCluster => server::ApiAccess::InCluster,
         ApiAccess::Kubeconfig { path } => server::ApiAccess::Kubeconfig { path: path.into(), master: None },
         ApiAccess::KubeconfigWithMaster { path, url } => {
             server::ApiAccess::Kubeconfig { path: path.into(), master: Some(url) }
         }
         ApiAccess::Master { url } => server::ApiAccess::Master { url },
-    };
+    }
+}
+
+fn configuration(settings: &Settings, program: &str) -> ServerConfig {
+    let access = access(settings);
+    if access == server::ApiAccess::InCluster {
+        info!("Neither --kubeconfig nor --master was given, using the pod's service account");
+    }
     let rate = match settings.client.rate {
         RequestRate::Unlimited => server::RequestRate::Unlimited,
         RequestRate::Limited { per_second, burst } => server::RequestRate::Limited { per_second, burst },

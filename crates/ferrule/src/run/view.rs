@@ -32,7 +32,7 @@ pub fn node_view(settings: &Settings, site: &Site) -> NodeView {
         local_detection: local_detection(&settings.detect_local, &settings.cluster_cidrs),
         node_port_addresses: settings.node_port_addresses.clone(),
         loopback_node_ports: loopback_node_ports(settings),
-        allow_external_ips: settings.gates.is_on("AllowServiceExternalIPs"),
+        external_ips: settings.external_ips.clone(),
         quirks: quirks(settings.mode),
         interface_addresses: site.interface_addresses.clone(),
     }

@@ -14,13 +14,13 @@ const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubePr
 fn resolve(body: &str) -> Result<Settings, Problems> {
     let line = parse(&["--config=file"]).expect("good flags");
     let completed = complete_with_file(&line, format!("{HEADER}{body}").as_bytes()).expect("decodes");
-    Settings::resolve(&completed, "")
+    Settings::resolve(&completed, &FlagOnly::default())
 }
 
 fn resolve_flags(flags: &[&str]) -> Result<Settings, Problems> {
     let line = parse(flags).expect("good flags");
     let completed = complete(&line, |_| panic!("no file is asked for")).expect("completes");
-    Settings::resolve(&completed, "")
+    Settings::resolve(&completed, &FlagOnly::default())
 }
 
 /// The complaints as `path: kind: value`, which is the part that tools and people compare with kube-proxy's.

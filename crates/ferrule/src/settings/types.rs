@@ -5,7 +5,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use ferrule_kernel::sandbox::Level;
 use ferrule_model::NodePortSelector;
+use ferrule_plan::ExternalIps;
 use ferrule_watch::server::SecretUrl;
 use ipnet::IpNet;
 
@@ -60,6 +62,10 @@ pub struct Settings {
     pub config_sync_period: Duration,
     /// Families of `winkernel.sourceVip`, which Linux only checks.
     pub source_vip: SourceVip,
+    /// Which rights are given up.
+    pub sandbox: Level,
+    /// Which external IPs of Services are served.
+    pub external_ips: ExternalIps,
 }
 
 /// Proxy modes.

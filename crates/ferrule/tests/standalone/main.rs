@@ -9,5 +9,6 @@ mod iptables_told;
 mod profiles;
 mod refusals;
 mod restart;
+mod rights;
 mod serving;
 mod stand;

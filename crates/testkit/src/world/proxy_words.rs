@@ -1,7 +1,8 @@
 //! How the proxy is run: `mode nftables`, `detectLocal ClusterCIDR 10.244.0.0/16`, …
 
 use ferrule_model::{IpFamily, NodePortSelector, parse_cidr, parse_ip};
-use ferrule_plan::{LocalDetection, LoopbackNodePorts, Quirks};
+use ferrule_plan::{ExternalIps, LocalDetection, LoopbackNodePorts, Quirks};
+use ipnet::IpNet;
 
 use super::World;
 use super::words::Words;
@@ -30,10 +31,11 @@ pub(super) fn setting(world: &mut World, words: &mut Words<'_>) -> Result<(), St
             view.bind_address = Some(parse_ip(text).ok_or_else(|| format!("\"{text}\" is not an address"))?);
         }
         "externalIPs" => {
-            view.allow_external_ips = match words.value("on or off")? {
-                "on" => true,
-                "off" => false,
-                other => return Err(format!("externalIPs is on or off, not \"{other}\"")),
+            view.external_ips = match words.value("on, off or within")? {
+                "on" => ExternalIps::All,
+                "off" => ExternalIps::None,
+                "within" => ExternalIps::Within(blocks(&words.list("CIDRs")?)?),
+                other => return Err(format!("externalIPs is on, off or within CIDRs, not \"{other}\"")),
             };
         }
         _ => return Err(format!("unknown setting \"{key}\"")),
@@ -64,15 +66,16 @@ fn detection(words: &mut Words<'_>) -> Result<LocalDetection, String> {
     Ok(match words.value("a way to tell local pods")? {
         "none" => LocalDetection::None,
         "NodeCIDR" => LocalDetection::NodeCidrs,
-        "ClusterCIDR" => {
-            let texts = words.list("CIDRs")?;
-            let blocks: Option<_> = texts.iter().map(|text| parse_cidr(text)).collect();
-            LocalDetection::ClusterCidrs(blocks.ok_or_else(|| format!("{texts:?} are not CIDRs"))?)
-        }
+        "ClusterCIDR" => LocalDetection::ClusterCidrs(blocks(&words.list("CIDRs")?)?),
         "BridgeInterface" => LocalDetection::BridgeInterface(words.value("an interface")?.into()),
         "InterfaceNamePrefix" => LocalDetection::InterfaceNamePrefix(words.value("a prefix")?.into()),
         other => return Err(format!("unknown way \"{other}\" to tell local pods")),
     })
+}
+
+fn blocks(texts: &[String]) -> Result<Vec<IpNet>, String> {
+    let blocks: Option<_> = texts.iter().map(|text| parse_cidr(text)).collect();
+    blocks.ok_or_else(|| format!("{texts:?} are not CIDRs"))
 }
 
 fn selectors(texts: &[String]) -> Result<Vec<NodePortSelector>, String> {

@@ -15,7 +15,8 @@ use tracing::{error, info};
 use super::error::{with_causes, without_values};
 use super::{SecretUrl, StartError};
 
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /// Where the API server's address and our credentials come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,29 @@ pub enum ApiAccess {
         /// The URL.
         url: SecretUrl,
     },
+}
+
+impl ApiAccess {
+    /// The files that are read for it, now and later.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::InCluster => [CA_FILE, TOKEN_FILE].map(PathBuf::from).to_vec(),
+            Self::Kubeconfig { path, .. } => {
+                let named = Kubeconfig::read_from(path).map(|kubeconfig| files_in(&kubeconfig));
+                [vec![path.clone()], named.unwrap_or_default()].concat()
+            }
+            Self::Master { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The files that a kubeconfig names.
+fn files_in(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
+    let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
+    let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
+    let of_users = users.flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]);
+    let of_clusters = clusters.map(|cluster| &cluster.certificate_authority);
+    of_clusters.chain(of_users).flatten().map(PathBuf::from).collect()
 }
 
 /// How we introduce ourselves, in kube-proxy's form: `kube-proxy/v1.37.1 (linux/amd64) ferrule/0.1.0`.
@@ -170,18 +194,17 @@ fn in_cluster() -> Result<Access, StartError> {
     };
     let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
     let host = if host.contains(':') { format!("[{host}]") } else { host };
-    let authority = format!("{ACCOUNT}/ca.crt");
-    let readable = std::fs::read(&authority);
+    let readable = std::fs::read(CA_FILE);
     if let Err(err) = &readable {
-        error!(%err, file = authority, "Expected to load root CA config, using the system's instead");
+        error!(%err, file = CA_FILE, "Expected to load root CA config, using the system's instead");
     }
     let server = SecretUrl::new(&format!("https://{host}:{port}"));
     let cluster = Cluster {
         server: Some(server.shown().into()),
-        certificate_authority: readable.is_ok().then_some(authority),
+        certificate_authority: readable.is_ok().then(|| CA_FILE.to_owned()),
         ..Cluster::default()
     };
-    let user = AuthInfo { token_file: Some(format!("{ACCOUNT}/token")), ..AuthInfo::default() };
+    let user = AuthInfo { token_file: Some(TOKEN_FILE.to_owned()), ..AuthInfo::default() };
     info!("Neither kubeconfig file nor master URL was specified, falling back to in-cluster config");
     Ok(Access { kubeconfig: of_parts(cluster, user), server, proxy: None, origin: Origin::ServiceAccount })
 }

@@ -57,6 +57,16 @@ pub const FLAGS: &[Flag] = &[
         doc: "Folder of YAML or JSON manifests to serve instead of a cluster: Services, EndpointSlices, this Node, ServiceCIDRs. It is watched. Without --proxy-mode, the mode is then nftables.",
     },
     Flag {
+        name: "sandbox",
+        short: None,
+        kind: FlagKind::Text,
+        default: "basic",
+        field: "",
+        beside_config: BesideConfig::Counts,
+        standing: Standing::Current,
+        doc: "Rights to give up before anything is served: basic gives up all capabilities that the proxy mode does not need, and the ways to get them back; strict also refuses system calls that take over a host, and lets few files be written (where the kernel has Landlock); none gives up nothing.",
+    },
+    Flag {
         name: "hostname-override",
         short: None,
         kind: FlagKind::Text,

@@ -7,6 +7,16 @@ use super::{BesideConfig, Flag, FlagKind, Standing};
 /// The rows.
 pub const FLAGS: &[Flag] = &[
     Flag {
+        name: "allowed-external-ip-cidrs",
+        short: None,
+        kind: FlagKind::TextList,
+        default: "",
+        field: "",
+        beside_config: BesideConfig::Counts,
+        standing: Standing::Current,
+        doc: "Blocks that external IPs of Services must be in; others are not served, and an Event about the Service says so. Empty allows all; the gate AllowServiceExternalIPs switches external IPs off.",
+    },
+    Flag {
         name: "proxy-mode",
         short: None,
         kind: FlagKind::ProxyMode,

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::parse;
 use crate::config::encode::encode;
 use crate::go::GoDuration;
-use crate::settings::Settings;
+use crate::settings::{FlagOnly, Settings};
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
@@ -140,10 +140,10 @@ fn unknown_and_duplicate_fields_load_with_a_warning() {
 fn ipv6_bind_addresses_load_in_every_spelling_and_brackets_fail_later() {
     for body in ["bindAddress: ::0\n", "bindAddress: \"::\"\n"] {
         let completed = with_file(&[], body).expect("loads");
-        assert!(Settings::resolve(&completed, "").is_ok(), "{body}");
+        assert!(Settings::resolve(&completed, &FlagOnly::default()).is_ok(), "{body}");
     }
     let brackets = with_file(&[], "bindAddress: \"[::]\"\n").expect("loads");
-    assert!(Settings::resolve(&brackets, "").is_err());
+    assert!(Settings::resolve(&brackets, &FlagOnly::default()).is_err());
 }
 
 /// Row: server 8.1 #16

@@ -3,6 +3,7 @@
 use ferrule_model::parse_cidr;
 
 use super::*;
+use crate::settings::FlagOnly;
 
 fn both(pods: &LocalPods) -> PerFamily<LocalPods> {
     PerFamily { v4: Some(pods.clone()), v6: Some(pods.clone()) }
@@ -95,7 +96,7 @@ fn an_unknown_mode_never_gets_this_far() {
     use crate::{cli::parse, config::complete, settings::Settings};
     let line = parse(&["--detect-local-mode=abcd"]).expect("parses");
     let completed = complete(&line, |_| panic!("no file")).expect("completes");
-    let problems = Settings::resolve(&completed, "").expect_err("refused");
+    let problems = Settings::resolve(&completed, &FlagOnly::default()).expect_err("refused");
     assert!(problems.to_string().contains("DetectLocalMode"));
 }
 

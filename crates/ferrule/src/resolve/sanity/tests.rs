@@ -3,12 +3,13 @@
 use ferrule_model::parse_cidr;
 
 use super::*;
+use crate::settings::FlagOnly;
 use crate::{cli::parse, config::complete};
 
 fn settings(flags: &[&str]) -> Settings {
     let line = parse(flags).expect("good flags");
     let completed = complete(&line, |_| panic!("no file is asked for")).expect("completes");
-    Settings::resolve(&completed, "").expect("valid")
+    Settings::resolve(&completed, &FlagOnly::default()).expect("valid")
 }
 
 fn blocks(list: &[&str]) -> Vec<IpNet> {
