@@ -136,7 +136,14 @@ impl Program {
         self.child.wait()
     }
 
-    fn signal(&self, signal: Signal) -> io::Result<()> {
+    /// Waits until it has ended, after it was asked to.
+    pub fn wait_until_ended(&mut self) {
+        // It may have been waited for already.
+        let _ = self.child.wait();
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let process = process.ok_or_else(|| io::Error::other("a process without a number"))?;
         Ok(kill_process(process, signal)?)
