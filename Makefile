@@ -20,6 +20,7 @@ SEED ?= 1
 SIZES ?=
 OUT ?= target/bench-peer
 MINUTES ?= 30
+ATTACKS ?=
 
 .PHONY: help
 help:
@@ -99,11 +100,17 @@ bench-peer: setup ## Measure kube-proxy and Ferrule on one API server; tables, J
 	@CI=true OUT="$$(realpath -m '$(OUT)')" SIZES='$(SIZES)' cargo bench --quiet --locked -p ferrule --bench peer
 
 .PHONY: soak
-soak: setup ## Churn, outages, flushes and restarts under load, with a report at the end [MINUTES=30]
+soak: setup ## Churn, outages, flushes and restarts under load, with a report at the end [MINUTES=30] [ATTACKS=1]
 	@scripts/setup test
 	@scripts/cluster-build
 	@echo 'Building Ferrule (optimised, some minutes the first time), then running for $(MINUTES) minutes …'
-	@CI=true SOAK_SECONDS="$$(( $(MINUTES) * 60 ))" cargo test --quiet --locked --release -p ferrule --test soak -- --nocapture
+	@CI=true SOAK_SECONDS="$$(( $(MINUTES) * 60 ))" $(if $(ATTACKS),SOAK_ATTACKS=1) cargo test --quiet --locked --release -p ferrule --test soak -- --nocapture
+
+.PHONY: adversary
+adversary: setup ## Attack the program as the threat model has it, and print a table: attack, expected, seen
+	@scripts/setup test
+	@echo 'Building Ferrule and the attacks (some minutes the first time) …'
+	@CI=true ADVERSARY_FULL=1 cargo test --quiet --locked -p ferrule --test adversary -- --nocapture
 
 .PHONY: random-input
 random-input: setup ## A million random configuration files: no panic, every refusal names a field or a line

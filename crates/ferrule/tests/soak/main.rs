@@ -5,6 +5,7 @@
 //! endpoint may fail, memory must stay flat, and at the end the kernel must have what the API server says.
 #![allow(clippy::print_stdout, reason = "the test prints a report")]
 
+mod attacks;
 mod churn;
 mod clients;
 mod disruptions;
@@ -67,6 +68,9 @@ fn nothing_wears_out() {
         let clients = Clients::start(scope, &site, &run);
         let churning = scope.spawn(|| churn.go_on(&site, &run));
         let disrupting = scope.spawn(|| disruptions.go_on(&site, &run));
+        if attacks::are_wanted() {
+            attacks::start(scope, &site, &run);
+        }
         let changes = churning.join().expect("the churn");
         let disrupted = disrupting.join().expect("the disruptions");
         Report::new(&site, &run, clients.finished(), changes, disrupted)
