@@ -21,5 +21,6 @@ pub mod netlink;
 pub mod nft;
 pub mod probe;
 pub mod profiling;
+pub mod subprocess;
 pub mod sys;
 pub mod sysctl;

@@ -14,6 +14,7 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::probe::Unusable;
 use ferrule_kernel::profiling::heap;
+use ferrule_kernel::subprocess;
 use ferrule_kernel::sys;
 use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, PerFamily};
@@ -178,7 +179,10 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         .in_rhythm(rhythm)
         .after_first_try(move || drift::listen_to_rules(own, inlet))
         .after_first_sync(clean_up);
-    Ok(running.run(told, &intake.inbox))
+    let ended = running.run(told, &intake.inbox);
+    // Programs that other threads wait for: nothing that we started goes on without us.
+    subprocess::end_all();
+    Ok(ended)
 }
 
 /// Sets what is to be set on the host, and tells what somebody should know before anything is served.

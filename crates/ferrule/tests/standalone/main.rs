@@ -3,8 +3,10 @@
 mod drift;
 mod ending;
 mod failures;
+mod fakes;
 mod flows;
 mod iptables;
+mod iptables_programs;
 mod iptables_told;
 mod profiles;
 mod refusals;

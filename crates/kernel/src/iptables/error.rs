@@ -1,9 +1,8 @@
 //! What can go wrong with the iptables programs.
 
-use std::io;
-
 use super::LOCK_PATIENCE_SECONDS;
 use crate::nft::Family;
+use crate::subprocess::RunError;
 
 /// A program that did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +26,7 @@ pub enum IptablesError {
         operation: &'static str,
         /// Why.
         #[source]
-        source: io::Error,
+        source: RunError,
     },
     /// Somebody else was at it all the time.
     #[error(
@@ -116,6 +115,15 @@ impl IptablesError {
         match self {
             Self::Failed { at, .. } => at.as_deref(),
             _ => None,
+        }
+    }
+
+    /// Why a program did not come to an end of its own.
+    pub(super) fn of_run(program: &str, operation: &'static str, source: RunError) -> Self {
+        let program = program.to_owned();
+        match source {
+            RunError::NotFound => Self::Missing { program, operation },
+            source => Self::Run { program, operation, source },
         }
     }
 

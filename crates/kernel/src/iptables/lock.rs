@@ -8,6 +8,8 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::subprocess;
+
 /// Where the programs have it, unless their environment says otherwise.
 const PLACE: &str = "/run/xtables.lock";
 const ENVIRONMENT: &str = "XTABLES_LOCKFILE";
@@ -15,7 +17,8 @@ const STEP: Duration = Duration::from_millis(5);
 
 /// Waits until nobody holds the lock, or so long; how long that was.
 pub(super) fn wait(patience: Duration) -> Duration {
-    let place = std::env::var_os(ENVIRONMENT).unwrap_or_else(|| OsString::from(PLACE));
+    // As the programs are told: see [`crate::subprocess`].
+    let place = subprocess::absolute(ENVIRONMENT).unwrap_or_else(|| OsString::from(PLACE));
     wait_at(Path::new(&place), patience)
 }
 

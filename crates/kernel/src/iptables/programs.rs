@@ -1,16 +1,11 @@
 //! Runs `iptables-save` and `iptables-restore`, and finds out which of their two variants to use.
 
-use std::io::{self, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
-
-use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::End;
 use super::{IptablesError, Saved, lock};
 use crate::nft::Family;
+use crate::subprocess::{self, Run};
 
 /// How long a program waits for the lock that all users of iptables share.
 pub const LOCK_PATIENCE_SECONDS: u8 = 5;
@@ -220,21 +215,8 @@ fn run(
     operation: &'static str,
     (arguments, input): (&[&str], &str),
 ) -> Result<String, IptablesError> {
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let ended = command.process_group(0).spawn().and_then(|child| feed(child, input, LIMIT));
-    let output = ended.map_err(|source| {
-        let program = program.to_owned();
-        match source.kind() {
-            io::ErrorKind::NotFound => IptablesError::Missing { program, operation },
-            _ => IptablesError::Run { program, operation, source },
-        }
-    })?;
+    let ended = subprocess::run(&Run { program, arguments, input, limit: LIMIT, cancel: None });
+    let output = ended.map_err(|source| IptablesError::of_run(program, operation, source))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -243,59 +225,9 @@ fn run(
     Err(IptablesError::of_end(program, operation, &end))
 }
 
-/// Hands a program its input while its output is read, so that neither waits for the other. It ends in time, or is ended.
-fn feed(mut child: Child, input: &str, limit: Duration) -> io::Result<Output> {
-    let stdin = child.stdin.take();
-    let group = Pid::from_child(&child);
-    let (ended, has_ended) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // A program that ends before it has read everything says why in its own words.
-            let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
-        });
-        let watching = scope.spawn(move || {
-            let is_late = has_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-            if is_late {
-                // With what it started, which would hold its output open. If it ended this very moment, there is none.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            is_late
-        });
-        let output = child.wait_with_output();
-        drop(ended);
-        if watching.join().unwrap_or_default() {
-            let problem = format!("it did not end within {} seconds", limit.as_secs_f32());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
-        }
-        output
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-
-    fn fed(script: &str, limit: Duration) -> io::Result<Output> {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        feed(command.process_group(0).spawn().expect("a shell"), "input\n", limit)
-    }
-
-    #[test]
-    fn a_program_that_does_not_end_is_ended_with_what_it_started() {
-        let began = Instant::now();
-        let error = fed("sleep 600 & sleep 600", Duration::from_millis(200)).expect_err("it is late");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
-        assert!(began.elapsed() < Duration::from_mins(1));
-    }
-
-    #[test]
-    fn a_program_that_ends_in_time_is_heard_out() {
-        let output = fed("cat", Duration::from_mins(1)).expect("it ends");
-        assert_eq!((output.status.success(), &output.stdout[..]), (true, &b"input\n"[..]));
-    }
 
     #[test]
     fn versions_are_read_and_compared_by_number() {
