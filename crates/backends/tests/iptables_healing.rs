@@ -7,7 +7,7 @@ use std::process::Command;
 
 use ferrule_backends::iptables::{CANARY, Pulse, pulse};
 use ferrule_backends::{SyncError, Way};
-use ferrule_kernel::iptables::{IptablesError, Programs, Variant};
+use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Variant};
 use ferrule_kernel::nft::Family;
 use support::iptables::{has_iptables, name, run, with_each_variant, with_iptables};
 use support::xtables::Lab;
@@ -78,7 +78,7 @@ fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other()
         let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
         let chains: Vec<String> =
-            before.table("nat").expect("nat").chains.iter().map(|chain| chain.name.clone()).collect();
+            before.table("nat").expect("nat").chains.iter().map(|chain| chain.name.to_string()).collect();
         let of_service = chains.iter().find(|chain| chain.starts_with("KUBE-SVC-")).expect("a chain");
         for damage in [
             vec!["-t", "nat", "-F", of_service.as_str()],
@@ -125,10 +125,12 @@ fn a_lock_that_somebody_holds_is_waited_for_told_and_no_loss() {
 
 fn held_lock() {
     let mut programs = Programs::of(Family::Ip, Variant::Legacy);
-    programs.restore("*filter\nCOMMIT\n").expect("the lock is free");
+    programs.restore(&RestoreText::literal("*filter\nCOMMIT\n")).expect("the lock is free");
     let holder = std::fs::File::open("/run/xtables.lock").expect("the lock's file");
     holder.lock().expect("the lock");
-    let failed = programs.restore("*filter\n:X - [0:0]\nCOMMIT\n").expect_err("the lock is held");
+    let failed = programs
+        .restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n"))
+        .expect_err("the lock is held");
     assert!(matches!(failed, IptablesError::Locked { .. }), "{failed}");
     assert!(
         failed.to_string().contains("another program held the xtables lock for more than 5 seconds"),
@@ -136,7 +138,7 @@ fn held_lock() {
     );
     assert!(pulse(&mut programs).is_err(), "nothing is known of the tables");
     drop(holder);
-    programs.restore("*filter\n:X - [0:0]\nCOMMIT\n").expect("the lock is free again");
+    programs.restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n")).expect("the lock is free again");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub use faulty::{Faults, Faulty};
 
 use std::time::Duration;
 
-use crate::iptables::{IptablesError, Programs, Saved};
+use crate::iptables::{IptablesError, Programs, RestoreText, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, CommitError, Committed, Family, Name, NftClient, Seen, SeenElements, SeenTable, Set, Transaction,
@@ -87,7 +87,7 @@ pub trait XTables {
     fn save(&mut self) -> Result<Saved, IptablesError>;
 
     /// Makes the changes of a text happen, each table's or nothing.
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError>;
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError>;
 
     /// How many rules a chain has, if it is there.
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError>;
@@ -107,7 +107,7 @@ impl XTables for Programs {
         self.save()
     }
 
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         self.restore(text)
     }
 

@@ -3,10 +3,11 @@
 //! `KUBE-FIREWALL` with its jumps stays, and so do the kubelet's chains: the kubelet uses them too.
 //! Both variants of iptables are looked through, since an earlier kube-proxy may have used the other one.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ferrule_kernel::iptables::{IptablesError, Programs, RuleWords, Saved, SavedTable, Variant};
+use ferrule_kernel::iptables::{
+    ChainName, IptablesError, Programs, RestoreText, RuleWords, Saved, SavedTable, Variant,
+};
 use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
 
@@ -136,7 +137,7 @@ pub(super) fn check_unreadable(
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Removal {
     /// For `iptables-restore --noflush`.
-    pub text: String,
+    pub text: RestoreText,
     /// How many chains it is about.
     pub chains: usize,
 }
@@ -151,40 +152,35 @@ impl Removal {
     }
 
     fn take(&mut self, table: &SavedTable, whose: Whose) {
-        let ours: BTreeSet<&str> = table
-            .chains
-            .iter()
-            .map(|chain| chain.name.as_str())
-            .filter(|chain| whose.has(&table.name, chain))
-            .collect();
-        if ours.is_empty() {
-            return;
-        }
+        // A table that none of our chains can be in has none, so its name is one of these.
+        let Some((name, _)) = CHAINS.iter().find(|(name, _)| *name == table.name) else { return };
+        let chains = table.chains.iter().map(|chain| &chain.name);
+        let ours = chains.filter(|chain| whose.has(name, chain.as_str()));
+        let ours: BTreeMap<&str, &ChainName> = ours.map(|chain| (chain.as_str(), chain)).collect();
         self.chains += ours.len();
         let built_in =
-            |name: &str| table.chains.iter().any(|chain| chain.name == name && chain.policy.is_some());
+            |name: &ChainName| table.chains.iter().any(|chain| chain.name == *name && chain.policy.is_some());
         // Another program's chain that jumps into one of ours would make its removal fail, and with it everything.
         let (mut jumps, mut held) = (Vec::new(), BTreeSet::new());
-        for rule in table.rules.iter().filter(|rule| !ours.contains(rule.chain.as_str())) {
-            let words = RuleWords::of(&rule.text);
+        for rule in table.rules.iter().filter(|rule| !ours.contains_key(rule.chain.as_str())) {
+            let words = RuleWords::of(rule.text.as_str());
             match words.target().and_then(|target| ours.get(target)) {
                 Some(_) if built_in(&rule.chain) => jumps.push(rule),
                 Some(target) => drop(held.insert(*target)),
                 None => {}
             }
         }
-        let text = &mut self.text;
-        let _ = writeln!(text, "*{}", table.name);
-        for chain in &ours {
-            let _ = writeln!(text, ":{chain} - [0:0]");
-        }
-        for rule in jumps {
-            let _ = writeln!(text, "-D {} {}", rule.chain, rule.text);
-        }
-        for chain in ours.iter().filter(|chain| !held.contains(*chain)) {
-            let _ = writeln!(text, "-X {chain}");
-        }
-        text.push_str("COMMIT\n");
+        self.text.table(name, |lines| {
+            for chain in ours.values() {
+                lines.chain(*chain);
+            }
+            for rule in jumps {
+                lines.delete(&rule.chain, &rule.text);
+            }
+            for chain in ours.values().filter(|chain| !held.contains(*chain)) {
+                lines.remove(*chain);
+            }
+        });
     }
 }
 
@@ -227,13 +223,13 @@ mod tests {
         let expected = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n\
             -D PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
             -X KUBE-SERVICES\n-X KUBE-SVC-X\nCOMMIT\n";
-        assert_eq!(removal(text), Removal { text: expected.to_owned(), chains: 2 });
+        assert_eq!(removal(text), Removal { text: RestoreText::literal(expected), chains: 2 });
     }
 
     #[test]
     fn a_chain_another_program_jumps_to_is_emptied_and_stays() {
         let text = "*nat\n:CNI - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A CNI -j KUBE-MARK-MASQ\nCOMMIT\n";
-        assert_eq!(removal(text).text, "*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n");
+        assert_eq!(removal(text).text.as_str(), "*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n");
     }
 
     #[test]
@@ -242,6 +238,6 @@ mod tests {
             -A INPUT -j KUBE-FORWARD\nCOMMIT\n*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-X\nCOMMIT\n";
         let expected =
             "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-D INPUT -j KUBE-IPVS-FILTER\n-X KUBE-IPVS-FILTER\nCOMMIT\n";
-        assert_eq!(Removal::of(&Saved::parse(text), Whose::Ipvs).text, expected);
+        assert_eq!(Removal::of(&Saved::parse(text), Whose::Ipvs).text.as_str(), expected);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ferrule_kernel::iptables::{ChainName, RuleText};
 use ferrule_model::ServicePortName;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
@@ -95,7 +96,7 @@ impl Program {
         let rest = ["-A ", "-I "].into_iter().find_map(|command| line.strip_prefix(command))?;
         let (chain, rule) = rest.split_once(' ').unwrap_or((rest, ""));
         let is_shared =
-            |(dispatch, text): &(Dispatch, Box<str>)| dispatch.chain().1 == chain && **text == *rule;
+            |(dispatch, text): &(Dispatch, RuleText)| dispatch.chain().1 == chain && text.as_str() == rule;
         let mut ports = self.ports.iter();
         let found =
             ports.find(|(_, rules)| rules.chains.contains_key(chain) || rules.dispatch.iter().any(is_shared));
@@ -106,7 +107,7 @@ impl Program {
         let was = std::mem::replace(&mut self.base, base);
         for (table, name, rules) in &self.base.chains {
             if !was.chains.iter().any(|chain| chain == &(*table, *name, rules.clone())) {
-                edit.refill(*table, name, rules.iter().map(|rule| rule.as_str().into()).collect());
+                edit.refill(*table, ChainName::fixed(name), rules.clone());
             }
         }
         if was.tail != self.base.tail {
@@ -132,16 +133,15 @@ impl Program {
     }
 
     /// Every chain with its rules, by table and name.
-    pub(super) fn chains(&self) -> impl Iterator<Item = (Table, &str, Vec<Box<str>>)> {
+    pub(super) fn chains(&self) -> impl Iterator<Item = (Table, ChainName, Vec<RuleText>)> {
         let shared = Dispatch::ALL.into_iter().map(|dispatch| {
             let (table, name) = dispatch.chain();
-            (table, name, self.shared_rules(dispatch))
+            (table, ChainName::fixed(name), self.shared_rules(dispatch))
         });
-        let base = self.base.chains.iter().map(|(table, name, rules)| {
-            (*table, *name, rules.iter().map(|rule| rule.as_str().into()).collect())
-        });
+        let base = self.base.chains.iter();
+        let base = base.map(|(table, name, rules)| (*table, ChainName::fixed(name), rules.clone()));
         let own = self.ports.values().flat_map(|rules| &rules.chains);
-        let own = own.map(|(name, rules)| (Table::Nat, &**name, rules.to_vec()));
+        let own = own.map(|(name, rules)| (Table::Nat, name.clone(), rules.to_vec()));
         shared.chain(base).chain(own)
     }
 
@@ -168,10 +168,10 @@ impl Program {
         }
     }
 
-    fn shared_rules(&self, dispatch: Dispatch) -> Vec<Box<str>> {
+    fn shared_rules(&self, dispatch: Dispatch) -> Vec<RuleText> {
         let ports = self.ports.values().flat_map(|rules| &rules.dispatch);
         let rules = ports.filter(|(chain, _)| *chain == dispatch).map(|(_, rule)| rule.clone());
         let tail = if dispatch == Dispatch::Services { &self.base.tail[..] } else { &[] };
-        rules.chain(tail.iter().map(|rule| rule.as_str().into())).collect()
+        rules.chain(tail.iter().cloned()).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use ferrule_backends::iptables::{Host, Reconciler};
 use ferrule_backends::{Reason, RuleCounts, SyncError, SyncReport};
-use ferrule_kernel::iptables::{IptablesError, Programs, Saved, Variant};
+use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Saved, Variant};
 use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
 use ferrule_model::IpFamily;
@@ -128,8 +128,8 @@ impl<K: XTables> XTables for Recording<K> {
         self.tables.save()
     }
 
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
-        self.texts.push(text.to_owned());
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
+        self.texts.push(text.to_string());
         self.tables.restore(text)
     }
 
@@ -147,7 +147,7 @@ impl XTables for Nowhere {
         Ok(Saved::default())
     }
 
-    fn restore(&mut self, _: &str) -> Result<(), IptablesError> {
+    fn restore(&mut self, _: &RestoreText) -> Result<(), IptablesError> {
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::End;
-use super::{IptablesError, Saved, lock};
+use super::{IptablesError, RestoreText, Saved, lock};
 use crate::nft::Family;
 use crate::subprocess::{self, Run};
 
@@ -185,14 +185,14 @@ impl Programs {
     }
 
     /// Makes the changes of a text happen, each table's or nothing; chains it does not name stay as they are.
-    pub fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+    pub fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         let program = self.name("-restore");
         let patience = Duration::from_secs(LOCK_PATIENCE_SECONDS.into());
         self.waited = self.takes_lock.then(|| lock::wait(patience));
         let left = patience.saturating_sub(self.waited.unwrap_or_default());
         let seconds = left.as_secs().max(1).to_string();
         let arguments = ["-w", &seconds, "--noflush", "--counters"];
-        run(&program, "writing iptables rules", (&arguments, text)).map(drop)
+        run(&program, "writing iptables rules", (&arguments, text.as_str())).map(drop)
     }
 
     /// How long the last change waited for the lock, where there is one; said once for each.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{NftTables, XTables};
-use crate::iptables::{IptablesError, Saved};
+use crate::iptables::{IptablesError, RestoreText, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, CommitError, Committed, Family, Name, OnPurpose, Seen, SeenElements, SeenTable, Set, Transaction,
@@ -112,13 +112,12 @@ impl<K: NftTables> NftTables for Faulty<K> {
 }
 
 impl<K: XTables> Faulty<K> {
-    fn restore_spoilt(&mut self, text: &str) -> Result<(), IptablesError> {
+    fn restore_spoilt(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         let Some(spoilt) = &self.spoilt else { return self.kernel.restore(text) };
-        let mut changed = String::with_capacity(text.len());
-        for line in text.lines() {
+        let changed = text.respelled(|line| {
             let spoiler = if line.starts_with('-') && line.contains(spoilt) { SPOILER } else { "" };
-            changed.extend([line, spoiler, "\n"]);
-        }
+            format!("{line}{spoiler}")
+        });
         // The caller knows the line as it wrote it.
         self.kernel.restore(&changed).map_err(|mut error| {
             if let IptablesError::Failed { at: Some(at), .. } = &mut error {
@@ -138,7 +137,7 @@ impl<K: XTables> XTables for Faulty<K> {
         self.kernel.save()
     }
 
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         match self.fate() {
             Some(OnPurpose::Before) => Err(IptablesError::OnPurpose),
             Some(OnPurpose::After) => {
