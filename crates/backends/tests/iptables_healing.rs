@@ -5,7 +5,7 @@ mod support;
 
 use std::process::Command;
 
-use ferrule_backends::iptables::{CANARY, Pulse, pulse};
+use ferrule_backends::iptables::{CANARY, CanaryState, canary};
 use ferrule_backends::{SyncError, Way};
 use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Variant};
 use ferrule_kernel::nft::Family;
@@ -19,8 +19,8 @@ fn iptables(variant: Variant, arguments: &[&str]) {
     run(&name(variant), arguments);
 }
 
-fn feel(variant: Variant) -> Pulse {
-    pulse(&mut Programs::of(Family::Ip, variant)).expect("a pulse")
+fn state(variant: Variant) -> CanaryState {
+    canary(&mut Programs::of(Family::Ip, variant)).expect("an answer")
 }
 
 /// Row: iptables J17
@@ -29,18 +29,20 @@ fn emptied_tables_are_noticed_and_made_good() {
     with_each_variant(|variant| {
         let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
-        assert_eq!(feel(variant), Pulse::Steady);
+        assert_eq!(state(variant), CanaryState::Intact);
         for (at, table) in TABLES.into_iter().enumerate() {
             iptables(variant, &["-t", table, "-F"]);
             iptables(variant, &["-t", table, "-X"]);
-            let expected = if at < 2 { Pulse::Failing(vec![]) } else { Pulse::Gone };
-            match (feel(variant), expected) {
-                (Pulse::Failing(tables), Pulse::Failing(_)) => assert_eq!(tables.len(), at + 1),
+            let expected = if at < 2 { CanaryState::PartlyFlushed(vec![]) } else { CanaryState::Flushed };
+            match (state(variant), expected) {
+                (CanaryState::PartlyFlushed(tables), CanaryState::PartlyFlushed(_)) => {
+                    assert_eq!(tables.len(), at + 1)
+                }
                 (found, expected) => assert_eq!(found, expected),
             }
         }
         assert_eq!(lab.look().expect("a look").way, Way::Made);
-        assert_eq!((feel(variant), lab.saved().tables.len()), (Pulse::Steady, before.tables.len()));
+        assert_eq!((state(variant), lab.saved().tables.len()), (CanaryState::Intact, before.tables.len()));
         let rules = |saved: &ferrule_kernel::iptables::Saved| saved.to_string().lines().count();
         assert_eq!(rules(&lab.saved()), rules(&before));
     });
@@ -53,9 +55,9 @@ fn tables_that_are_emptied_one_after_the_other_are_waited_for() {
         let _lab = Lab::of(SERVICE, variant);
         iptables(variant, &["-t", "mangle", "-X", CANARY]);
         iptables(variant, &["-t", "filter", "-X", CANARY]);
-        assert_eq!(feel(variant), Pulse::Failing(vec!["mangle", "filter"]));
+        assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["mangle", "filter"]));
         iptables(variant, &["-t", "nat", "-X", CANARY]);
-        assert_eq!(feel(variant), Pulse::Gone);
+        assert_eq!(state(variant), CanaryState::Flushed);
     });
 }
 
@@ -66,9 +68,9 @@ fn rules_that_are_flushed_are_noticed_though_the_chains_are_there() {
         let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
         iptables(variant, &["-F"]);
-        assert_eq!(feel(variant), Pulse::Failing(vec!["filter"]));
+        assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["filter"]));
         assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
-        assert_eq!((lab.saved(), feel(variant)), (before, Pulse::Steady));
+        assert_eq!((lab.saved(), state(variant)), (before, CanaryState::Intact));
     });
 }
 
@@ -131,12 +133,12 @@ fn held_lock() {
     let failed = programs
         .restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n"))
         .expect_err("the lock is held");
-    assert!(matches!(failed, IptablesError::Locked { .. }), "{failed}");
+    assert!(failed.is_locked() && failed.changed_nothing(), "{failed}");
     assert!(
-        failed.to_string().contains("another program held the xtables lock for more than 5 seconds"),
+        failed.to_string().contains("another program holds the xtables lock (/run/xtables.lock)"),
         "{failed}"
     );
-    assert!(pulse(&mut programs).is_err(), "nothing is known of the tables");
+    assert!(canary(&mut programs).is_err(), "nothing is known of the tables");
     drop(holder);
     programs.restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n")).expect("the lock is free again");
 }

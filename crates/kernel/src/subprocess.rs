@@ -48,9 +48,22 @@ pub enum RunError {
     /// It took too long.
     #[error("it did not end within {} seconds", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The system did not let it.
-    #[error(transparent)]
-    Io(#[from] io::Error),
+    /// It could not be started.
+    #[error("starting it")]
+    Start(#[source] io::Error),
+    /// It was started, and what became of it is not known.
+    #[error("waiting for it")]
+    Wait(#[source] io::Error),
+}
+
+impl RunError {
+    /// Whether it surely did nothing, since it never ran.
+    pub fn never_ran(&self) -> bool {
+        match self {
+            Self::NotFound | Self::Start(_) => true,
+            Self::Cancelled | Self::TimedOut(_) | Self::Wait(_) => false,
+        }
+    }
 }
 
 /// Runs a program to its end; what it printed, and how it ended.
@@ -129,7 +142,7 @@ fn start(command: &mut Command, cancel: Option<&Cancel>) -> Result<(Child, i32),
     if registry.is_closed || state.as_ref().is_some_and(|state| state.is_cancelled) {
         return Err(RunError::Cancelled);
     }
-    let child = command.spawn()?;
+    let child = command.spawn().map_err(RunError::Start)?;
     let group = Pid::from_child(&child).as_raw_nonzero().get();
     registry.groups.insert(group);
     if let Some(state) = &mut state {
@@ -179,11 +192,12 @@ impl Running<'_> {
             drop(ended);
             (output, complaint, timer.join().unwrap_or_default())
         });
-        let status = self.reap()?;
+        let status = self.reap().map_err(RunError::Wait)?;
         if is_late {
             return Err(RunError::TimedOut(limit));
         }
-        Ok(Output { status, stdout: stdout?, stderr: stderr? })
+        let (stdout, stderr) = (stdout.map_err(RunError::Wait)?, stderr.map_err(RunError::Wait)?);
+        Ok(Output { status, stdout, stderr })
     }
 
     fn wait_without_reaping(&self) {

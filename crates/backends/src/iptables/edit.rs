@@ -11,7 +11,7 @@ use super::frontend::PortRules;
 const FEW: usize = 32;
 
 /// Changes of the tables, for one run of `iptables-restore`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Edit {
     /// Chains that get these rules, in place of all that is in them.
     refill: BTreeMap<(Table, ChainName), Vec<RuleText>>,
@@ -44,6 +44,14 @@ impl Edit {
     /// How many rules and chains are taken away by name.
     pub(super) fn removed(&self) -> usize {
         self.remove.len() + self.empty.len() + self.take_out.len()
+    }
+
+    /// The chains that are changed, in the order of tables and names.
+    pub(super) fn chains(&self) -> BTreeSet<&str> {
+        let whole =
+            self.refill.keys().chain(&self.remove).chain(&self.empty).map(|(_, chain)| chain.as_str());
+        let shared = self.take_out.iter().chain(&self.put_in).map(|(dispatch, _)| dispatch.chain().1);
+        whole.chain(shared).chain(self.jumps.iter().map(|jump| jump.from)).collect()
     }
 
     /// How many rules are written into a table.

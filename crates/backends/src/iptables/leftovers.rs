@@ -89,14 +89,26 @@ pub fn remove_ipvs_leftovers() -> Result<usize, LeftoverError> {
 fn remove_everywhere(whose: Whose) -> Result<usize, LeftoverError> {
     let (mut removed, mut failed) = (0, None);
     for family in [Family::Ip, Family::Ip6] {
-        for variant in [Variant::Nft, Variant::Legacy, Variant::Default] {
-            match remove(&mut Programs::of(family, variant), whose) {
+        for mut programs in installed(family) {
+            match remove(&mut programs, whose) {
                 Ok(chains) => removed += chains,
                 Err(source) => failed = failed.or(Some(LeftoverError { family, source: source.into() })),
             }
         }
     }
     failed.map_or(Ok(removed), Err)
+}
+
+/// Each variant once: what is called `iptables` alone is one of the two, and counts where that one goes by no other name.
+fn installed(family: Family) -> Vec<Programs> {
+    let named: Vec<Programs> = Variant::BOTH.map(|variant| Programs::of(family, variant)).into();
+    let default = Programs::of(family, Variant::Default);
+    let mut installed: Vec<Programs> = named.into_iter().filter(Programs::are_installed).collect();
+    let is_another = |kind| installed.iter().all(|programs| programs.variant() != kind);
+    if default.are_installed() && default.kind().is_none_or(is_another) {
+        installed.push(default);
+    }
+    installed
 }
 
 /// Removes what is left in the variant that is not used, after a node changed from one to the other.
@@ -108,6 +120,9 @@ pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError>
 }
 
 fn remove(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
+    if whose == Whose::Ipvs && programs.kind() == Some(Variant::Nft) && !has_ipvs_chains(programs)? {
+        return Ok(0);
+    }
     let Some(saved) = programs.save_if_present()? else { return Ok(0) };
     let removal = Removal::of(&saved, whose);
     if removal.chains > 0 {
@@ -115,6 +130,22 @@ fn remove(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError>
     }
     check_unreadable(programs, &saved, whose)?;
     Ok(removal.chains)
+}
+
+/// Whether there is anything of ipvs mode, asked chain by chain: with our own rules there too, reading all of them would take the
+/// `nft` variant a minute in a large cluster. The `legacy` variant is read faster, and asking it would load its tables.
+fn has_ipvs_chains(programs: &mut Programs) -> Result<bool, IptablesError> {
+    for (table, chains) in CHAINS {
+        for chain in chains.iter().filter(|chain| OF_IPVS.contains(chain)) {
+            match programs.rules_of(table, chain) {
+                Ok(None) => {}
+                Ok(Some(_)) => return Ok(true),
+                Err(error) if error.is_missing() || error.has_no_tables() => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// A table that cannot be read keeps what is ours in it. One that has no chain of ours is another program's affair.

@@ -22,12 +22,14 @@ pub(super) enum Accuracy {
 pub(super) struct Observed<'a> {
     saved: &'a Saved,
     accuracy: Accuracy,
+    /// What was read, and is to be compared.
+    tables: Vec<Table>,
     /// The rules of each chain.
     rules: BTreeMap<(&'a str, &'a str), Vec<&'a str>>,
 }
 
 impl<'a> Observed<'a> {
-    pub(super) fn of(saved: &'a Saved, accuracy: Accuracy) -> Self {
+    pub(super) fn of(saved: &'a Saved, accuracy: Accuracy, tables: Vec<Table>) -> Self {
         let mut rules: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for table in &saved.tables {
             for chain in &table.chains {
@@ -37,7 +39,7 @@ impl<'a> Observed<'a> {
                 rules.entry((&table.name, rule.chain.as_str())).or_default().push(rule.text.as_str());
             }
         }
-        Self { saved, accuracy, rules }
+        Self { saved, accuracy, tables, rules }
     }
 
     /// Whether an earlier run wrote here.
@@ -49,19 +51,21 @@ impl<'a> Observed<'a> {
     pub(super) fn corrections(&self, program: &Program) -> Edit {
         let mut edit = Edit::default();
         let mut wanted = BTreeSet::new();
-        for (table, chain, rules) in program.chains() {
+        for (table, chain, rules) in program.chains().filter(|(table, ..)| self.tables.contains(table)) {
             wanted.insert((table, chain.clone()));
             if !self.holds(program, (table, chain.as_str()), &rules) {
                 edit.refill(table, chain, rules);
             }
         }
-        for (table, chain) in Program::bare_chains() {
+        for (table, chain) in
+            Program::bare_chains().into_iter().filter(|(table, _)| self.tables.contains(table))
+        {
             let name = ChainName::fixed(chain);
             if !self.rules.contains_key(&(table.name(), chain)) && !wanted.contains(&(table, name.clone())) {
                 edit.refill(table, name, Vec::new());
             }
         }
-        for jump in &JUMPS {
+        for jump in JUMPS.iter().filter(|jump| self.tables.contains(&jump.table)) {
             let there = self.rules.get(&(jump.table.name(), jump.from)).map_or(&[][..], Vec::as_slice);
             let rule = RuleWords::of(jump.rule);
             if !there.iter().any(|text| text.contains("KUBE-") && RuleWords::of(text) == rule) {

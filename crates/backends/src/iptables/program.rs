@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ferrule_kernel::iptables::{ChainName, RuleText};
+use ferrule_kernel::iptables::{ChainName, RestoreText, RuleText};
 use ferrule_model::ServicePortName;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
@@ -13,25 +13,32 @@ use super::names::{CANARY, FIREWALL};
 use super::pool::EndpointComments;
 
 /// All rules of one family.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Program {
     host: Host,
     base: Base,
     ports: BTreeMap<ServicePortName, PortRules>,
     /// How many rules each shared chain has.
     shared: BTreeMap<Dispatch, usize>,
-    /// Ports that the plan has and the tables have not: iptables refused their rules.
-    left_out: BTreeSet<ServicePortName>,
+    /// Ports that the plan has and the tables have not: iptables refused these rules of theirs.
+    quarantined: BTreeMap<ServicePortName, PortRules>,
 }
 
 impl Program {
     /// For a plan, but for some of its ports.
-    pub(super) fn of(plan: &FamilyPlan, host: Host, left_out: BTreeSet<ServicePortName>) -> Self {
+    pub(super) fn of(plan: &FamilyPlan, host: Host, quarantined: &BTreeSet<ServicePortName>) -> Self {
         let base = Base::of(&plan.node, host);
-        let mut program = Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new(), left_out };
+        let quarantine = BTreeMap::new();
+        let mut program =
+            Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new(), quarantined: quarantine };
         let compiler = program.compiler(plan);
-        for port in plan.ports().filter(|port| !program.left_out.contains(port.owner())).collect::<Vec<_>>() {
-            program.exchange(port.owner(), Some(compiler.rules_of(port)));
+        for port in plan.ports() {
+            let (owner, rules) = (port.owner(), compiler.rules_of(port));
+            if quarantined.contains(owner) {
+                program.quarantined.insert(owner.clone(), rules);
+            } else {
+                program.exchange(owner, Some(rules));
+            }
         }
         program
     }
@@ -64,7 +71,7 @@ impl Program {
         let owners = if delta.node { self.everyone(plan) } else { self.touched(plan, delta) };
         for owner in owners {
             // What is new about it may be what makes its rules good.
-            self.left_out.remove(&owner);
+            self.quarantined.remove(&owner);
             let now = compiler.port(&owner);
             let was = self.exchange(&owner, now);
             edit.exchange(&was.unwrap_or_default(), self.ports.get(&owner));
@@ -82,8 +89,22 @@ impl Program {
     }
 
     /// The ports that are not in the tables, though the plan has them.
-    pub(super) fn left_out(&self) -> &BTreeSet<ServicePortName> {
-        &self.left_out
+    pub(super) fn quarantined(&self) -> BTreeSet<ServicePortName> {
+        self.quarantined.keys().cloned().collect()
+    }
+
+    /// How many there are.
+    pub(super) fn quarantined_count(&self) -> usize {
+        self.quarantined.len()
+    }
+
+    /// What would be written for them.
+    pub(super) fn quarantined_text(&self) -> RestoreText {
+        let mut edit = Edit::default();
+        for rules in self.quarantined.values() {
+            edit.exchange(&PortRules::default(), Some(rules));
+        }
+        edit.text()
     }
 
     /// Whether some rules count packets.

@@ -22,14 +22,14 @@ use ferrule_watch::file::OpenError;
 use tokio::runtime::Handle;
 use tracing::{error, info, warn};
 
+use super::check_schedule::CheckSchedule;
 use super::drift::{self, ListenError};
 use super::flows::{Cleaned, FlowCleaner};
-use super::iptables::{self, Served};
+use super::iptables::{self, Checks, Served};
 use super::leftovers;
 use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
-use super::rhythm::Rhythm;
 use super::source::{self, Intake, Running, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
@@ -151,12 +151,11 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
     prepare(settings, mode_was_unset, &status.events);
     let programs = usable.programs();
-    let rhythm = Arc::new(Rhythm::new(settings.sync.period));
+    let schedule = Arc::new(CheckSchedule::new(settings.sync.period));
+    let checks = Checks { events: &inlet, schedule: &schedule, status: &status };
     let dataplanes = match usable {
         Usable::Nftables(_) => dataplanes(&families.served())?,
-        Usable::Iptables(_, served) => {
-            iptables_dataplanes((settings, &node), served, (&inlet, &rhythm, &status.metrics))?
-        }
+        Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &checks)?,
     };
     if matches!(intake.source, Running::Manifests) {
         // Nobody takes a node out of a cluster there is not; a Node that is leaving still says so.
@@ -176,7 +175,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     // New rules are complete before old ones go, so that no connection meets a node without rules.
     let clean_up = move || leftovers::remove(mode, programs, (period, leftover_status));
     let mut running = Loop::new(proxy, &settings.sync, log)
-        .in_rhythm(rhythm)
+        .checking_by(schedule)
         .after_first_try(move || drift::listen_to_rules(own, inlet))
         .after_first_sync(clean_up);
     let ended = running.run(told, &intake.inbox);
@@ -262,16 +261,14 @@ fn proxy(
 fn iptables_dataplanes(
     (settings, node): (&Settings, &NodeFacts),
     served: Served,
-    (events, rhythm, metrics): (&Sender<Event>, &Arc<Rhythm>, &Metrics),
+    checks: &Checks<'_>,
 ) -> Result<PerFamily<Box<dyn Dataplane>>, StartError> {
     if served.get(IpFamily::V4).is_some() {
         iptables::route_loopback(settings, &node.host_ips)?;
     }
     let host = iptables::host();
-    metrics.count_packets(&host.counters())?;
-    let dataplanes = iptables::dataplanes(served, host);
-    iptables::watch(served, Arc::clone(rhythm), events.clone()).map_err(StartError::Threads)?;
-    Ok(dataplanes)
+    checks.status.metrics.count_packets(&host.counters())?;
+    iptables::dataplanes(served, host, checks).map_err(StartError::Threads)
 }
 
 fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use ferrule_kernel::subprocess::find;
 use ferrule_testkit::Program;
 use tempfile::TempDir;
 
@@ -45,6 +46,32 @@ impl Fakes {
         let text = format!("#!/bin/sh\nHERE={}\n{script}\n", self.folder().display());
         fs::write(&path, text).expect("a script");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    }
+
+    /// Puts a script before each of the real programs whose names end so; whatever it leaves of the input is theirs.
+    pub fn before(&self, suffix: &str, script: &str) {
+        let kind = |name: &str| {
+            ["-save", "-restore"].into_iter().find(|suffix| name.ends_with(suffix)).unwrap_or("")
+        };
+        for name in names().iter().filter(|name| kind(name) == suffix) {
+            let real = find(name).expect("the iptables programs");
+            self.add(name, &format!("{script}\nexec {} \"$@\"", real.display()));
+        }
+    }
+
+    /// Makes a file that scripts look for.
+    pub fn set(&self, name: &str) {
+        fs::write(self.file(name), "").expect("a file");
+    }
+
+    /// Takes it away.
+    pub fn unset(&self, name: &str) {
+        fs::remove_file(self.file(name)).expect("a file");
+    }
+
+    /// How many lines scripts have written to a file.
+    pub fn lines(&self, name: &str) -> usize {
+        fs::read_to_string(self.file(name)).unwrap_or_default().lines().count()
     }
 
     /// Starts Ferrule in iptables mode with these programs before the real ones.

@@ -7,6 +7,7 @@ mod fakes;
 mod flows;
 mod iptables;
 mod iptables_programs;
+mod iptables_slow;
 mod iptables_told;
 mod profiles;
 mod refusals;

@@ -32,6 +32,11 @@ impl RestoreText {
         }
     }
 
+    /// Adds changes that are to be made after these.
+    pub fn append(&mut self, later: &Self) {
+        self.0.push_str(&later.0);
+    }
+
     /// Whether nothing would be changed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

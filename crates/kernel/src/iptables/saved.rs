@@ -61,6 +61,12 @@ impl Saved {
         saved
     }
 
+    /// Adds what was saved of other tables.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.tables.extend(other.tables);
+        self.unreadable.extend(other.unreadable);
+    }
+
     /// One table, if it was there.
     pub fn table(&self, name: &str) -> Option<&SavedTable> {
         self.tables.iter().find(|table| table.name == name)
