@@ -14,6 +14,7 @@
 //!     KUBE-SERVICES, KUBE-EXTERNAL-SERVICES          no endpoints: REJECT, none here: DROP
 //!     KUBE-PROXY-FIREWALL                            what KUBE-FW-x did not let through
 //!     KUBE-NODEPORTS, KUBE-FORWARD, KUBE-FIREWALL    health checks in, forwarding, martians out
+//!   PREROUTING (mangle) ──► FERRULE-LOCALNET         the one chain that kube-proxy does not have, see [`localnet`]
 //! ```
 
 mod base;
@@ -22,6 +23,7 @@ mod edit;
 mod frontend;
 mod known;
 mod leftovers;
+pub mod localnet;
 mod names;
 mod observed;
 mod pool;
@@ -33,7 +35,10 @@ mod verify;
 pub use base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
 pub use canary::{CanaryState, canary};
 pub use known::KnownRules;
-pub use leftovers::{LeftoverError, remove_from_other_variant, remove_ipvs_leftovers, remove_leftovers};
+pub use leftovers::{
+    LeftoverError, Removed, remove_from_other_variant, remove_ipvs_leftovers, remove_leftovers,
+};
+pub use localnet::{LocalnetBefore, LocalnetError};
 pub use names::CANARY;
 pub use reconciler::Reconciler;
 pub use refusal::{Refusal, Refused};

@@ -9,6 +9,7 @@ mod family;
 mod flows;
 mod iptables;
 mod leftovers;
+mod localnet;
 mod machine;
 mod manifests;
 mod observer;
@@ -37,11 +38,12 @@ use crate::causes::with_causes;
 use crate::config::live::Action;
 use crate::http::configz;
 use crate::logging::LogHandle;
-use crate::settings::{ProxyMode, Settings, SyncSettings};
+use crate::settings::{Settings, SyncSettings};
 pub use check_schedule::CheckSchedule;
 pub use drift::Drift;
 pub use flows::{Cleaned, FlowCleaner, delete_stale};
 pub use iptables::prepare as prepare_iptables;
+pub use localnet::Localnet;
 pub use observer::Observer;
 pub use pacing::{Pace, Pacing, Pause, Retry};
 pub use proxy::{Proxy, Synced};
@@ -125,6 +127,8 @@ pub struct Loop {
     looked_at: Instant,
     /// When others check the rules.
     schedule: Option<Arc<CheckSchedule>>,
+    /// A setting of the host that follows ours, in iptables mode.
+    localnet: Option<Localnet>,
     /// What is to be done once rules were written for the first time, whether that went well or not.
     after_first_try: Option<Box<dyn FnOnce() + Send>>,
     /// What is to be done once our rules are complete, for the first time.
@@ -170,6 +174,7 @@ impl Loop {
             took_in_much: false,
             looked_at: Instant::now(),
             schedule: None,
+            localnet: None,
             after_first_try: None,
             after_first_sync: None,
             log,
@@ -194,6 +199,13 @@ impl Loop {
     #[must_use]
     pub fn checking_by(mut self, schedule: Arc<CheckSchedule>) -> Self {
         self.schedule = Some(schedule);
+        self
+    }
+
+    /// Has `route_localnet` follow the settings.
+    #[must_use]
+    pub fn with_localnet(mut self, localnet: Option<Localnet>) -> Self {
+        self.localnet = localnet;
         self
     }
 
@@ -293,11 +305,9 @@ impl Loop {
         if let Some(schedule) = &self.schedule {
             schedule.set_period(settings.sync.period);
         }
-        if settings.mode == ProxyMode::Iptables {
+        if let Some(localnet) = &mut self.localnet {
             let host_ips = self.proxy.cluster().node().map_or(&[][..], |node| &node.host_ips);
-            if let Err(error) = iptables::route_loopback(settings, host_ips) {
-                warn!(err = with_causes(&error), "NodePorts on localhost will not work");
-            }
+            localnet.follow(settings, host_ips);
         }
         let site = self.proxy.site();
         self.proxy.set_view(node_view(settings, &site))
@@ -334,6 +344,9 @@ impl Loop {
         }
         if std::mem::take(&mut self.took_in_much) {
             sys::give_back_freed_memory();
+        }
+        if let Some(localnet) = self.localnet.as_mut().filter(|_| synced.is_well()) {
+            localnet.settle();
         }
         if let Some(work) = self.after_first_try.take() {
             work();

@@ -4,6 +4,7 @@ use ferrule_kernel::iptables::{Mark, RuleText};
 use ferrule_model::IpFamily;
 use ferrule_plan::{LoopbackNodePorts, NodePortScope, NodeTraffic};
 
+use super::localnet::{LOCALNET, LocalnetBefore};
 use super::names::{FIREWALL, MARK};
 
 /// Counts packets dropped as invalid.
@@ -119,6 +120,8 @@ pub struct Host {
     pub counts_invalid: bool,
     /// Whether there is a counter for packets to NodePorts on loopback addresses.
     pub counts_loopback: bool,
+    /// What `route_localnet` was before a service proxy needed it.
+    pub localnet_before: LocalnetBefore,
 }
 
 impl Host {
@@ -139,6 +142,11 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// Whether packets from the network to loopback addresses are dropped, since they could arrive.
+    pub(super) fn guards_loopback(&self) -> bool {
+        self.chains.iter().any(|(_, chain, _)| *chain == LOCALNET)
+    }
+
     pub(super) fn of(node: &NodeTraffic, host: Host) -> Self {
         let (bits, masked) = marks(node);
         let postrouting = vec![
@@ -156,6 +164,7 @@ impl Base {
         ];
         if serves_loopback(node) {
             chains.push((Table::Filter, FIREWALL, vec![martians()]));
+            chains.push((Table::Mangle, LOCALNET, vec![host.localnet_before.rule()]));
         }
         Self { chains, tail: tail(node) }
     }

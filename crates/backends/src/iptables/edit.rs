@@ -21,6 +21,7 @@ pub(super) struct Edit {
     take_out: Vec<(Dispatch, RuleText)>,
     put_in: Vec<(Dispatch, RuleText)>,
     jumps: Vec<&'static Jump>,
+    jumps_out: Vec<&'static Jump>,
     /// Of those taken out and put in, how many are in each chain.
     changes: BTreeMap<Dispatch, usize>,
 }
@@ -33,6 +34,7 @@ impl Edit {
             && self.take_out.is_empty()
             && self.put_in.is_empty()
             && self.jumps.is_empty()
+            && self.jumps_out.is_empty()
     }
 
     /// How many rules and chains are written.
@@ -43,7 +45,7 @@ impl Edit {
 
     /// How many rules and chains are taken away by name.
     pub(super) fn removed(&self) -> usize {
-        self.remove.len() + self.empty.len() + self.take_out.len()
+        self.remove.len() + self.empty.len() + self.take_out.len() + self.jumps_out.len()
     }
 
     /// The chains that are changed, in the order of tables and names.
@@ -51,7 +53,7 @@ impl Edit {
         let whole =
             self.refill.keys().chain(&self.remove).chain(&self.empty).map(|(_, chain)| chain.as_str());
         let shared = self.take_out.iter().chain(&self.put_in).map(|(dispatch, _)| dispatch.chain().1);
-        whole.chain(shared).chain(self.jumps.iter().map(|jump| jump.from)).collect()
+        whole.chain(shared).chain(self.jumps.iter().chain(&self.jumps_out).map(|jump| jump.from)).collect()
     }
 
     /// How many rules are written into a table.
@@ -88,6 +90,11 @@ impl Edit {
     /// Puts a jump at the top of its chain.
     pub(super) fn jump(&mut self, jump: &'static Jump) {
         self.jumps.push(jump);
+    }
+
+    /// Takes a jump out of its chain, where it is.
+    pub(super) fn remove_jump(&mut self, jump: &'static Jump) {
+        self.jumps_out.push(jump);
     }
 
     /// Puts one port's rules in the place of others.
@@ -136,6 +143,9 @@ impl Edit {
         }
         for (dispatch, rule) in self.take_out.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
             lines.delete(dispatch.chain().1, rule);
+        }
+        for jump in self.jumps_out.iter().filter(|jump| jump.table == table) {
+            lines.delete(jump.from, &RuleText::literal(jump.rule));
         }
         for ((_, chain), rules) in self.refill.iter().filter(|((of, _), _)| *of == table) {
             for rule in rules {

@@ -10,7 +10,9 @@ use ferrule_kernel::iptables::{
 };
 use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::sysctl::SysctlError;
 
+use super::localnet::{self, LOCALNET, LocalnetBefore};
 use super::names::OF_SERVICES;
 
 /// Chains of fixed names, by table. Those of ipvs mode are among them.
@@ -42,7 +44,7 @@ const CHAINS: &[(&str, &[&str])] = &[
             "KUBE-LOAD-BALANCER",
         ],
     ),
-    ("mangle", &["KUBE-PROXY-CANARY"]),
+    ("mangle", &["KUBE-PROXY-CANARY", LOCALNET]),
 ];
 
 /// Those of them that ipvs mode alone has.
@@ -59,6 +61,8 @@ const OF_IPVS: [&str; 5] = [
 pub(super) enum Whose {
     /// Those of iptables and of ipvs mode.
     Both,
+    /// The same without what guards loopback addresses, where they cannot be closed to the network otherwise.
+    BothUnguarded,
     /// Those of ipvs mode that iptables mode does not have.
     Ipvs,
 }
@@ -71,27 +75,51 @@ pub struct LeftoverError {
     pub family: Family,
     /// Why, for the first program that failed.
     #[source]
-    source: Box<IptablesError>,
+    source: Box<LeftoverCause>,
 }
 
-/// Removes what is left of iptables and ipvs mode in both families and both variants; says how many chains that were.
+/// Why something stayed.
+#[derive(Debug, thiserror::Error)]
+enum LeftoverCause {
+    #[error(transparent)]
+    Iptables(#[from] IptablesError),
+    #[error(
+        "route_localnet stays on, though nothing needs it any more; switch it off: \
+         sysctl -w net.ipv4.conf.all.route_localnet=0"
+    )]
+    Localnet(#[from] SysctlError),
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// How many chains.
+    pub chains: usize,
+    /// Whether `route_localnet` was switched off, which had been switched on for them.
+    pub localnet_is_off: bool,
+}
+
+/// Removes what is left of iptables and ipvs mode in both families and both variants, and makes `route_localnet` what it was.
 ///
 /// A variant whose programs are missing, or that this kernel does not have, has nothing left. Goes on after a failure.
-pub fn remove_leftovers() -> Result<usize, LeftoverError> {
+pub fn remove_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Both)
 }
 
 /// The same for what ipvs mode alone left; iptables mode has made the rest its own.
-pub fn remove_ipvs_leftovers() -> Result<usize, LeftoverError> {
+pub fn remove_ipvs_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Ipvs)
 }
 
-fn remove_everywhere(whose: Whose) -> Result<usize, LeftoverError> {
-    let (mut removed, mut failed) = (0, None);
+fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
+    let (mut removed, mut failed) = (Removed::default(), None);
     for family in [Family::Ip, Family::Ip6] {
         for mut programs in installed(family) {
             match remove(&mut programs, whose) {
-                Ok(chains) => removed += chains,
+                Ok(here) => {
+                    removed.chains += here.chains;
+                    removed.localnet_is_off |= here.localnet_is_off;
+                }
                 Err(source) => failed = failed.or(Some(LeftoverError { family, source: source.into() })),
             }
         }
@@ -100,7 +128,7 @@ fn remove_everywhere(whose: Whose) -> Result<usize, LeftoverError> {
 }
 
 /// Each variant once: what is called `iptables` alone is one of the two, and counts where that one goes by no other name.
-fn installed(family: Family) -> Vec<Programs> {
+pub(super) fn installed(family: Family) -> Vec<Programs> {
     let named: Vec<Programs> = Variant::BOTH.map(|variant| Programs::of(family, variant)).into();
     let default = Programs::of(family, Variant::Default);
     let mut installed: Vec<Programs> = named.into_iter().filter(Programs::are_installed).collect();
@@ -115,20 +143,39 @@ fn installed(family: Family) -> Vec<Programs> {
 pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError> {
     let (Some(kind), family) = (used.kind(), used.family()) else { return Ok(0) };
     let Some(other) = Variant::BOTH.into_iter().find(|variant| *variant != kind) else { return Ok(0) };
-    let removed = remove(&mut Programs::of(family, other), Whose::Both);
-    removed.map_err(|source| LeftoverError { family, source: source.into() })
+    let removed = remove_rules(&mut Programs::of(family, other), Whose::Both);
+    removed.map_err(|source| LeftoverError { family, source: Box::new(source.into()) })
 }
 
-fn remove(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
+/// Removes rules, and what only they needed. The mode that needed it goes, so nobody here does.
+fn remove(programs: &mut Programs, whose: Whose) -> Result<Removed, LeftoverCause> {
+    if whose == Whose::Ipvs || programs.family() == Family::Ip6 {
+        return Ok(Removed { chains: remove_rules(programs, whose)?, localnet_is_off: false });
+    }
+    let Some(saved) = programs.save_if_present()? else { return Ok(Removed::default()) };
+    // Before the rules, which are the only ones to tell what it was.
+    let restored = LocalnetBefore::recorded(&saved).map_or(Ok(false), localnet::restore);
+    let whose = if restored.is_ok() { whose } else { Whose::BothUnguarded };
+    let chains = remove_saved(programs, &saved, whose)?;
+    Ok(Removed { chains, localnet_is_off: restored? })
+}
+
+fn remove_rules(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
     if whose == Whose::Ipvs && programs.kind() == Some(Variant::Nft) && !has_ipvs_chains(programs)? {
         return Ok(0);
     }
-    let Some(saved) = programs.save_if_present()? else { return Ok(0) };
-    let removal = Removal::of(&saved, whose);
+    match programs.save_if_present()? {
+        Some(saved) => remove_saved(programs, &saved, whose),
+        None => Ok(0),
+    }
+}
+
+fn remove_saved(programs: &mut Programs, saved: &Saved, whose: Whose) -> Result<usize, IptablesError> {
+    let removal = Removal::of(saved, whose);
     if removal.chains > 0 {
         programs.restore(&removal.text)?;
     }
-    check_unreadable(programs, &saved, whose)?;
+    check_unreadable(programs, saved, whose)?;
     Ok(removal.chains)
 }
 
@@ -221,6 +268,7 @@ impl Whose {
         let of_services = table == "nat" && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning));
         match self {
             Self::Both => is_fixed || of_services,
+            Self::BothUnguarded => (is_fixed && chain != LOCALNET) || of_services,
             Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
         }
     }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ferrule_kernel::iptables::{ChainName, RuleText, RuleWords, Saved};
 
-use super::base::{JUMPS, Table};
+use super::base::{Jump, Table};
 use super::edit::Edit;
+use super::localnet;
 use super::names::{OF_POOLS, OF_SERVICES};
 use super::program::Program;
 
@@ -65,15 +66,34 @@ impl<'a> Observed<'a> {
                 edit.refill(table, name, Vec::new());
             }
         }
-        for jump in JUMPS.iter().filter(|jump| self.tables.contains(&jump.table)) {
-            let there = self.rules.get(&(jump.table.name(), jump.from)).map_or(&[][..], Vec::as_slice);
-            let rule = RuleWords::of(jump.rule);
-            if !there.iter().any(|text| text.contains("KUBE-") && RuleWords::of(text) == rule) {
+        for jump in program.jumps().filter(|jump| self.tables.contains(&jump.table)) {
+            if !self.has_jump(jump) {
                 edit.jump(jump);
             }
         }
+        self.unguarded(&wanted, &mut edit);
         self.stale(&wanted, &mut edit);
         edit
+    }
+
+    fn has_jump(&self, jump: &Jump) -> bool {
+        let there = self.rules.get(&(jump.table.name(), jump.from)).map_or(&[][..], Vec::as_slice);
+        let (_, target) = jump.rule.rsplit_once(' ').unwrap_or_default();
+        let rule = RuleWords::of(jump.rule);
+        there.iter().any(|text| text.contains(target) && RuleWords::of(text) == rule)
+    }
+
+    /// What guards loopback addresses goes if they are not served any more.
+    fn unguarded(&self, wanted: &BTreeSet<(Table, ChainName)>, edit: &mut Edit) {
+        let (table, chain) = (Table::Mangle, localnet::chain());
+        let is_there = self.rules.contains_key(&(table.name(), chain.as_str()));
+        if !self.tables.contains(&table) || !is_there || wanted.contains(&(table, chain.clone())) {
+            return;
+        }
+        if self.has_jump(&localnet::JUMP) {
+            edit.remove_jump(&localnet::JUMP);
+        }
+        edit.remove(table, chain);
     }
 
     fn holds(&self, program: &Program, (table, chain): (Table, &str), wanted: &[RuleText]) -> bool {

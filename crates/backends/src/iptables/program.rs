@@ -6,9 +6,10 @@ use ferrule_kernel::iptables::{ChainName, RestoreText, RuleText};
 use ferrule_model::ServicePortName;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
-use super::base::{Base, Dispatch, Host, Table};
+use super::base::{Base, Dispatch, Host, JUMPS, Jump, Table};
 use super::edit::Edit;
 use super::frontend::{Compiler, PortRules};
+use super::localnet;
 use super::names::{CANARY, FIREWALL};
 use super::pool::EndpointComments;
 
@@ -131,6 +132,14 @@ impl Program {
                 edit.refill(*table, ChainName::fixed(name), rules.clone());
             }
         }
+        match (was.guards_loopback(), self.base.guards_loopback()) {
+            (false, true) => edit.jump(&localnet::JUMP),
+            (true, false) => {
+                edit.remove_jump(&localnet::JUMP);
+                edit.remove(Table::Mangle, localnet::chain());
+            }
+            (true, true) | (false, false) => {}
+        }
         if was.tail != self.base.tail {
             edit.refill_shared(Dispatch::Services, self.shared_rules(Dispatch::Services));
         }
@@ -169,6 +178,11 @@ impl Program {
     /// Chains that are to be there, whatever is in them.
     pub(super) fn bare_chains() -> [(Table, &'static str); 4] {
         [(Table::Filter, FIREWALL), (Table::Filter, CANARY), (Table::Nat, CANARY), (Table::Mangle, CANARY)]
+    }
+
+    /// The rules that lead into our chains.
+    pub(super) fn jumps(&self) -> impl Iterator<Item = &'static Jump> {
+        JUMPS.iter().chain(self.base.guards_loopback().then_some(&localnet::JUMP))
     }
 
     /// How many rules come last in a chain, in that order.

@@ -9,16 +9,16 @@ use ferrule_backends::Dataplane;
 use ferrule_backends::iptables::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Reconciler, Verifier};
 use ferrule_kernel::iptables::{IptablesError, Programs};
 use ferrule_kernel::nft::Family;
-use ferrule_kernel::sysctl::{self, SysctlError};
+use ferrule_kernel::sysctl;
 use ferrule_kernel::{accounting, interfaces};
-use ferrule_model::{IpFamily, NodeIps, PerFamily};
-use tracing::{error, info};
+use ferrule_model::{IpFamily, PerFamily};
+use tracing::info;
 
 use super::Event;
 use super::check_schedule::CheckSchedule;
+use super::localnet::Localnet;
 use super::rule_check::RuleCheck;
 use super::start::StartError;
-use crate::resolve::node_ports;
 use crate::settings::Settings;
 use crate::status::Status;
 
@@ -69,12 +69,13 @@ pub fn dataplanes(
 }
 
 /// What of this host the rules depend on.
-pub fn host() -> Host {
+pub fn host(localnet: Option<&Localnet>) -> Host {
     let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
     Host {
         tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
         counts_invalid: has_counter(INVALID_COUNTER),
         counts_loopback: has_counter(LOOPBACK_COUNTER),
+        localnet_before: localnet.map(|localnet| localnet.before).unwrap_or_default(),
     }
 }
 
@@ -87,21 +88,6 @@ pub fn prepare(settings: &Settings) -> Result<(), StartError> {
     // Which of them is the node's does not matter: loopback is what is asked for, and none of these is.
     let addresses = interfaces::addresses()?.into_iter().map(|found| found.address);
     let host_ips: Vec<IpAddr> = addresses.filter(|ip| !ip.is_loopback()).collect();
-    Ok(route_loopback(settings, &host_ips)?)
-}
-
-/// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.
-pub fn route_loopback(settings: &Settings, host_ips: &[IpAddr]) -> Result<(), SysctlError> {
-    let ips = NodeIps::settle(host_ips, Some(settings.bind_address));
-    let ports = node_ports(&settings.node_port_addresses, &ips);
-    let loopback = ports.blocks.iter().find(|block| block.network().is_loopback());
-    if let Some(block) = loopback.filter(|block| !settings.localhost_node_ports || block.network().is_ipv6())
-    {
-        error!(%block, "NodePorts are not served on localhost, though --nodeport-addresses lists it");
-    }
-    if settings.localhost_node_ports && ports.v4.contains_ipv4_loopback() {
-        info!("Setting route_localnet=1 to allow node-ports on localhost");
-        sysctl::ensure("net/ipv4/conf/all/route_localnet", "1")?;
-    }
-    Ok(())
+    let programs = Programs::choose(Family::Ip).map_err(StartError::Iptables)?;
+    Localnet::begin(programs, settings, &host_ips).map(drop).map_err(StartError::Loopback)
 }

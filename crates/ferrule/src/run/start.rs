@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, SyncSender as Sender};
 use std::time::Duration;
 
 use ferrule_backends::Dataplane;
+use ferrule_backends::iptables::LocalnetError;
 use ferrule_backends::nftables::Reconciler;
 use ferrule_kernel::interfaces;
 use ferrule_kernel::iptables::IptablesError;
@@ -16,7 +17,6 @@ use ferrule_kernel::probe::Unusable;
 use ferrule_kernel::profiling::heap;
 use ferrule_kernel::subprocess;
 use ferrule_kernel::sys;
-use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_watch::file::OpenError;
 use tokio::runtime::Handle;
@@ -27,6 +27,7 @@ use super::drift::{self, ListenError};
 use super::flows::{Cleaned, FlowCleaner};
 use super::iptables::{self, Checks, Served};
 use super::leftovers;
+use super::localnet::Localnet;
 use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
@@ -78,7 +79,7 @@ pub enum StartError {
     Iptables(#[source] IptablesError),
     /// NodePorts cannot be served on loopback addresses.
     #[error("preparing NodePorts on localhost; --iptables-localhost-nodeports=false does without them")]
-    Loopback(#[from] SysctlError),
+    Loopback(#[source] LocalnetError),
     /// The kernel does not answer.
     #[error("asking the kernel")]
     Kernel(#[from] NetlinkError),
@@ -153,8 +154,8 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let programs = usable.programs();
     let schedule = Arc::new(CheckSchedule::new(settings.sync.period));
     let checks = Checks { events: &inlet, schedule: &schedule, status: &status };
-    let dataplanes = match usable {
-        Usable::Nftables(_) => dataplanes(&families.served())?,
+    let (dataplanes, localnet) = match usable {
+        Usable::Nftables(_) => (dataplanes(&families.served())?, None),
         Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &checks)?,
     };
     if matches!(intake.source, Running::Manifests) {
@@ -176,6 +177,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let clean_up = move || leftovers::remove(mode, programs, (period, leftover_status));
     let mut running = Loop::new(proxy, &settings.sync, log)
         .checking_by(schedule)
+        .with_localnet(localnet)
         .after_first_try(move || drift::listen_to_rules(own, inlet))
         .after_first_sync(clean_up);
     let ended = running.run(told, &intake.inbox);
@@ -262,13 +264,13 @@ fn iptables_dataplanes(
     (settings, node): (&Settings, &NodeFacts),
     served: Served,
     checks: &Checks<'_>,
-) -> Result<PerFamily<Box<dyn Dataplane>>, StartError> {
-    if served.get(IpFamily::V4).is_some() {
-        iptables::route_loopback(settings, &node.host_ips)?;
-    }
-    let host = iptables::host();
+) -> Result<(PerFamily<Box<dyn Dataplane>>, Option<Localnet>), StartError> {
+    let begin = |programs| Localnet::begin(programs, settings, &node.host_ips);
+    let localnet = served.get(IpFamily::V4).copied().map(begin).transpose().map_err(StartError::Loopback)?;
+    let host = iptables::host(localnet.as_ref());
     checks.status.metrics.count_packets(&host.counters())?;
-    iptables::dataplanes(served, host, checks).map_err(StartError::Threads)
+    let dataplanes = iptables::dataplanes(served, host, checks).map_err(StartError::Threads)?;
+    Ok((dataplanes, localnet))
 }
 
 fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {

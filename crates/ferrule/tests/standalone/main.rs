@@ -6,6 +6,7 @@ mod failures;
 mod fakes;
 mod flows;
 mod iptables;
+mod iptables_localnet;
 mod iptables_lock;
 mod iptables_programs;
 mod iptables_quarantine;

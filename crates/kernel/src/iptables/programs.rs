@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::error::End;
 use super::lock::LockWait;
-use super::{IptablesError, RestoreText, Saved};
+use super::{IptablesError, RestoreText, RuleText, Saved};
 use crate::nft::Family;
 use crate::subprocess::{self, Cancel, Run};
 
@@ -205,6 +205,11 @@ impl Programs {
 
     /// How many rules a chain has, if it is there.
     pub fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
+        Ok(self.list_chain(table, chain)?.map(|rules| rules.len()))
+    }
+
+    /// The rules of a chain, if it is there.
+    pub fn list_chain(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
         // The last one is what 1.8.9 says of a chain that it does not find.
         const ABSENT: [&str; 4] = [
             "No chain/target/match by that name",
@@ -215,7 +220,10 @@ impl Programs {
         let seconds = LOCK_PATIENCE_SECONDS.to_string();
         let arguments = ["-w", &seconds, "-t", table, "-S", chain];
         match run(&self.name(""), &Call::of("looking at a chain", &arguments)) {
-            Ok(listed) => Ok(Some(listed.lines().filter(|line| line.starts_with("-A ")).count())),
+            Ok(listed) => {
+                let rules = listed.lines().filter_map(|line| line.strip_prefix("-A ")?.strip_prefix(chain));
+                Ok(Some(rules.map(|rule| RuleText::shown(rule.trim())).collect()))
+            }
             Err(IptablesError::Failed { message, .. })
                 if ABSENT.iter().any(|text| message.contains(text)) =>
             {
