@@ -203,7 +203,8 @@ fn by_chain(saved: &Saved) -> Rules {
         for chain in table.chains.iter().filter(|chain| chain.name.as_str() != OURS_ALONE) {
             rules.entry((table.name.clone(), chain.name.to_string())).or_default();
         }
-        let shared = |rule: &&SavedRule| rule.chain.as_str() != OURS_ALONE && !rule.text.ends_with(OURS_ALONE);
+        let shared =
+            |rule: &&SavedRule| rule.chain.as_str() != OURS_ALONE && !rule.text.ends_with(OURS_ALONE);
         for rule in table.rules.iter().filter(shared) {
             let chain = (table.name.clone(), rule.chain.to_string());
             rules.entry(chain).or_default().push(rule.text.to_string());
