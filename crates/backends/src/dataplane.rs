@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrule_kernel::kernel::{NftTables, XTables};
 use ferrule_plan::FamilyPlan;
 
-use crate::iptables::Refusal;
+use crate::iptables::{Correction, Refusal};
 use crate::sync::{Reason, SyncError, SyncReport};
 use crate::{iptables, nftables};
 
@@ -32,6 +32,22 @@ pub trait Dataplane: Send {
     /// What the last sync left out, since iptables refused it.
     fn refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
+    }
+
+    /// Whether the rules are verified on another thread, so that a look is needed only where nothing is known of them. Such a
+    /// look writes what changed as well.
+    fn is_verified_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// Whether changes wait that the next sync writes, whatever its reason.
+    fn has_unwritten(&self) -> bool {
+        false
+    }
+
+    /// Writes what a verification on another thread found to differ; nothing if rules were written since.
+    fn correct(&mut self, _: &Correction) -> Result<Option<SyncReport>, SyncError> {
+        Ok(None)
     }
 }
 
@@ -89,5 +105,17 @@ impl<K: XTables + Send> Dataplane for iptables::Reconciler<K> {
 
     fn refusals(&mut self) -> Vec<Refusal> {
         self.refusals()
+    }
+
+    fn is_verified_elsewhere(&self) -> bool {
+        true
+    }
+
+    fn has_unwritten(&self) -> bool {
+        self.has_unwritten()
+    }
+
+    fn correct(&mut self, correction: &Correction) -> Result<Option<SyncReport>, SyncError> {
+        self.correct(correction)
     }
 }

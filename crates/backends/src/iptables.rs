@@ -14,23 +14,32 @@
 //!     KUBE-SERVICES, KUBE-EXTERNAL-SERVICES          no endpoints: REJECT, none here: DROP
 //!     KUBE-PROXY-FIREWALL                            what KUBE-FW-x did not let through
 //!     KUBE-NODEPORTS, KUBE-FORWARD, KUBE-FIREWALL    health checks in, forwarding, martians out
+//!   PREROUTING (mangle) ──► FERRULE-LOCALNET         the one chain that kube-proxy does not have, see [`localnet`]
 //! ```
 
 mod base;
 mod canary;
 mod edit;
 mod frontend;
+mod known;
 mod leftovers;
+pub mod localnet;
 mod names;
 mod observed;
 mod pool;
 mod program;
 mod reconciler;
 mod refusal;
+mod verify;
 
 pub use base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
-pub use canary::{Pulse, pulse};
-pub use leftovers::{LeftoverError, remove_from_other_variant, remove_ipvs_leftovers, remove_leftovers};
+pub use canary::{CanaryState, canary};
+pub use known::KnownRules;
+pub use leftovers::{
+    LeftoverError, Removed, remove_from_other_variant, remove_ipvs_leftovers, remove_leftovers,
+};
+pub use localnet::{LocalnetBefore, LocalnetError};
 pub use names::CANARY;
 pub use reconciler::Reconciler;
 pub use refusal::{Refusal, Refused};
+pub use verify::{Correction, Scope, Verified, Verifier};

@@ -41,6 +41,8 @@ pub struct RuleCounts {
     pub filter: (usize, usize),
     /// In table nat.
     pub nat: (usize, usize),
+    /// Service ports that are left out, since iptables refuses their rules.
+    pub quarantined: usize,
 }
 
 /// How a sync came about.

@@ -1,10 +1,10 @@
-//! What iptables mode does beside the plan, with real packets: martians, health checks, a forwarding policy, invalid packets.
+//! What iptables mode does beside the plan, with real packets: health checks, a forwarding policy, invalid packets.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use ferrule_backends::Reason;
@@ -70,44 +70,6 @@ fn iptables((net, variant): (&NetWorld, Variant), arguments: &[&str]) -> String 
 fn answered(net: &NetWorld, to: &str, port: u16, patience: Duration) -> bool {
     let packet = Packet { from: ip(CLIENT), interface: None, to: ip(to), port: Some((Tcp, port)) };
     matches!(net.probe(&packet, patience).expect("a probe"), Seen::Answered { .. })
-}
-
-/// Row: iptables I26
-#[test]
-fn martians_from_the_network_do_not_reach_loopback() {
-    with_each_variant(|net, variant| {
-        program((net, variant), "", Host::default());
-        let loopback = SocketAddr::from(([127, 0, 0, 1], 5353));
-        net.node()
-            .set_all(&[("net/ipv4/conf/all/route_localnet", "1"), ("net/ipv4/conf/all/rp_filter", "0")])
-            .expect("settings");
-        let listener = net.node().run(|| UdpSocket::bind(loopback)).expect("the node").expect("a socket");
-        listener.set_read_timeout(Some(BRIEFLY)).expect("a time limit");
-        let pod = net.namespace_of(ip(POD)).expect("the pod");
-        // The pod gives up its own loopback addresses, so that packets to them leave it.
-        pod.set("net/ipv4/conf/all/route_localnet", "1").expect("a setting");
-        let routes =
-            "route del local 127.0.0.0/8 dev lo table local\nroute del local 127.0.0.1 dev lo table local\n";
-        // Which of them there are depends on the kernel.
-        let _ = pod.feed("ip", &["-force", "-batch", "-"], routes);
-        let to_node = pod.feed("ip", &["-4", "-o", "route", "show", "default"], "").expect("routes").stdout;
-        let way = String::from_utf8_lossy(&to_node).trim().trim_start_matches("default").to_owned();
-        pod.feed("ip", &["-batch", "-"], &format!("route add 127.0.0.1/32 {way}\n")).expect("a route");
-        let send = || {
-            let sent =
-                pod.run(|| UdpSocket::bind((ip(POD), 0)).and_then(|socket| socket.send_to(b"boo", loopback)));
-            sent.expect("the pod").expect("a packet leaves");
-        };
-        let mut buffer = [0; 16];
-        send();
-        assert!(listener.recv(&mut buffer).is_err(), "a martian got through");
-        let counted = iptables((net, variant), &["-t", "filter", "-L", "KUBE-FIREWALL", "-v", "-x", "-n"]);
-        let dropped = counted.lines().find(|line| line.contains("DROP")).expect("the rule");
-        assert_eq!(dropped.split_whitespace().next(), Some("1"), "{counted}");
-        iptables((net, variant), &["-F", "KUBE-FIREWALL"]);
-        send();
-        assert!(listener.recv(&mut buffer).is_ok(), "without the rule it arrives");
-    });
 }
 
 /// Row: iptables I36

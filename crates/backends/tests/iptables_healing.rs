@@ -5,9 +5,9 @@ mod support;
 
 use std::process::Command;
 
-use ferrule_backends::iptables::{CANARY, Pulse, pulse};
+use ferrule_backends::iptables::{CANARY, CanaryState, canary};
 use ferrule_backends::{SyncError, Way};
-use ferrule_kernel::iptables::{IptablesError, Programs, Variant};
+use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Variant};
 use ferrule_kernel::nft::Family;
 use support::iptables::{has_iptables, name, run, with_each_variant, with_iptables};
 use support::xtables::Lab;
@@ -19,8 +19,8 @@ fn iptables(variant: Variant, arguments: &[&str]) {
     run(&name(variant), arguments);
 }
 
-fn feel(variant: Variant) -> Pulse {
-    pulse(&mut Programs::of(Family::Ip, variant)).expect("a pulse")
+fn state(variant: Variant) -> CanaryState {
+    canary(&mut Programs::of(Family::Ip, variant)).expect("an answer")
 }
 
 /// Row: iptables J17
@@ -29,18 +29,20 @@ fn emptied_tables_are_noticed_and_made_good() {
     with_each_variant(|variant| {
         let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
-        assert_eq!(feel(variant), Pulse::Steady);
+        assert_eq!(state(variant), CanaryState::Intact);
         for (at, table) in TABLES.into_iter().enumerate() {
             iptables(variant, &["-t", table, "-F"]);
             iptables(variant, &["-t", table, "-X"]);
-            let expected = if at < 2 { Pulse::Failing(vec![]) } else { Pulse::Gone };
-            match (feel(variant), expected) {
-                (Pulse::Failing(tables), Pulse::Failing(_)) => assert_eq!(tables.len(), at + 1),
+            let expected = if at < 2 { CanaryState::PartlyFlushed(vec![]) } else { CanaryState::Flushed };
+            match (state(variant), expected) {
+                (CanaryState::PartlyFlushed(tables), CanaryState::PartlyFlushed(_)) => {
+                    assert_eq!(tables.len(), at + 1)
+                }
                 (found, expected) => assert_eq!(found, expected),
             }
         }
         assert_eq!(lab.look().expect("a look").way, Way::Made);
-        assert_eq!((feel(variant), lab.saved().tables.len()), (Pulse::Steady, before.tables.len()));
+        assert_eq!((state(variant), lab.saved().tables.len()), (CanaryState::Intact, before.tables.len()));
         let rules = |saved: &ferrule_kernel::iptables::Saved| saved.to_string().lines().count();
         assert_eq!(rules(&lab.saved()), rules(&before));
     });
@@ -53,9 +55,9 @@ fn tables_that_are_emptied_one_after_the_other_are_waited_for() {
         let _lab = Lab::of(SERVICE, variant);
         iptables(variant, &["-t", "mangle", "-X", CANARY]);
         iptables(variant, &["-t", "filter", "-X", CANARY]);
-        assert_eq!(feel(variant), Pulse::Failing(vec!["mangle", "filter"]));
+        assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["mangle", "filter"]));
         iptables(variant, &["-t", "nat", "-X", CANARY]);
-        assert_eq!(feel(variant), Pulse::Gone);
+        assert_eq!(state(variant), CanaryState::Flushed);
     });
 }
 
@@ -66,9 +68,9 @@ fn rules_that_are_flushed_are_noticed_though_the_chains_are_there() {
         let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
         iptables(variant, &["-F"]);
-        assert_eq!(feel(variant), Pulse::Failing(vec!["filter"]));
+        assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["filter"]));
         assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
-        assert_eq!((lab.saved(), feel(variant)), (before, Pulse::Steady));
+        assert_eq!((lab.saved(), state(variant)), (before, CanaryState::Intact));
     });
 }
 
@@ -78,7 +80,7 @@ fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other()
         let mut lab = Lab::of(SERVICE, variant);
         let before = lab.saved();
         let chains: Vec<String> =
-            before.table("nat").expect("nat").chains.iter().map(|chain| chain.name.clone()).collect();
+            before.table("nat").expect("nat").chains.iter().map(|chain| chain.name.to_string()).collect();
         let of_service = chains.iter().find(|chain| chain.starts_with("KUBE-SVC-")).expect("a chain");
         for damage in [
             vec!["-t", "nat", "-F", of_service.as_str()],
@@ -125,18 +127,20 @@ fn a_lock_that_somebody_holds_is_waited_for_told_and_no_loss() {
 
 fn held_lock() {
     let mut programs = Programs::of(Family::Ip, Variant::Legacy);
-    programs.restore("*filter\nCOMMIT\n").expect("the lock is free");
+    programs.restore(&RestoreText::literal("*filter\nCOMMIT\n")).expect("the lock is free");
     let holder = std::fs::File::open("/run/xtables.lock").expect("the lock's file");
     holder.lock().expect("the lock");
-    let failed = programs.restore("*filter\n:X - [0:0]\nCOMMIT\n").expect_err("the lock is held");
-    assert!(matches!(failed, IptablesError::Locked { .. }), "{failed}");
+    let failed = programs
+        .restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n"))
+        .expect_err("the lock is held");
+    assert!(failed.is_locked() && failed.changed_nothing(), "{failed}");
     assert!(
-        failed.to_string().contains("another program held the xtables lock for more than 5 seconds"),
+        failed.to_string().contains("another program holds the xtables lock (/run/xtables.lock)"),
         "{failed}"
     );
-    assert!(pulse(&mut programs).is_err(), "nothing is known of the tables");
+    assert!(canary(&mut programs).is_err(), "nothing is known of the tables");
     drop(holder);
-    programs.restore("*filter\n:X - [0:0]\nCOMMIT\n").expect("the lock is free again");
+    programs.restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n")).expect("the lock is free again");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod support;
 
 use ferrule_backends::iptables::remove_leftovers;
-use ferrule_kernel::iptables::{Programs, Saved};
+use ferrule_kernel::iptables::{Programs, RestoreText, RuleText, Saved};
 use support::iptables::{every_program, saved, with_iptables};
 
 /// What is not ours: a firewall, the kubelet's chains, a chain that jumps into one of ours.
@@ -80,9 +80,9 @@ fn state() -> Vec<Saved> {
     every_program().into_iter().map(saved).collect()
 }
 
-fn write_everywhere(text: &str) {
+fn write_everywhere(text: &'static str) {
     for mut programs in every_program() {
-        programs.restore(text).expect("iptables-restore");
+        programs.restore(&RestoreText::literal(text)).expect("iptables-restore");
     }
 }
 
@@ -93,9 +93,9 @@ fn only_what_others_wrote_is_left() {
         write_everywhere(OTHERS);
         let before = state();
         write_everywhere(KUBE_PROXY);
-        assert_eq!(remove_leftovers().expect("a removal"), 4 * 18);
+        assert_eq!(remove_leftovers().expect("a removal").chains, 4 * 18);
         assert_eq!(state(), before);
-        assert_eq!(remove_leftovers().expect("a removal"), 0);
+        assert_eq!(remove_leftovers().expect("a removal").chains, 0);
         assert_eq!(state(), before);
     });
 }
@@ -105,7 +105,7 @@ fn a_host_without_rules_stays_without_tables() {
     with_iptables(|| {
         let before = state();
         assert!(before.iter().all(|saved| saved.tables.is_empty()), "{before:?}");
-        assert_eq!(remove_leftovers().expect("a removal"), 0);
+        assert_eq!(remove_leftovers().expect("a removal").chains, 0);
         assert_eq!(state(), before);
     });
 }
@@ -118,8 +118,12 @@ fn a_chain_another_program_uses_is_emptied_and_the_rest_goes() {
         remove_leftovers().expect("a removal");
         for saved in state() {
             let nat = saved.table("nat").expect("nat");
-            let own: Vec<_> =
-                nat.chains.iter().filter(|chain| chain.policy.is_none()).map(|chain| &*chain.name).collect();
+            let own: Vec<_> = nat
+                .chains
+                .iter()
+                .filter(|chain| chain.policy.is_none())
+                .map(|chain| chain.name.as_str())
+                .collect();
             assert_eq!((own, nat.rules.len()), (vec!["CNI", "KUBE-MARK-MASQ"], 1));
         }
     });
@@ -131,13 +135,15 @@ fn the_variant_with_rules_is_the_one_to_use() {
         use ferrule_kernel::iptables::Variant;
         use ferrule_kernel::nft::Family;
         assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), Variant::Default);
-        let hint = "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
+        let hint = RestoreText::literal("*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n");
+        let accept = RuleText::literal("-j ACCEPT");
         for (number, variant) in [Variant::Legacy, Variant::Nft].into_iter().enumerate() {
-            let rules = "-A INPUT -j ACCEPT\n".repeat(number + 1);
-            Programs::of(Family::Ip, variant).restore(&format!("*filter\n{rules}COMMIT\n")).expect("rules");
+            let mut text = RestoreText::default();
+            text.table("filter", |lines| (0..=number).for_each(|_| lines.append("INPUT", &accept)));
+            Programs::of(Family::Ip, variant).restore(&text).expect("rules");
             assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), variant);
         }
-        Programs::of(Family::Ip, Variant::Legacy).restore(hint).expect("a hint");
+        Programs::of(Family::Ip, Variant::Legacy).restore(&hint).expect("a hint");
         assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), Variant::Legacy);
     });
 }

@@ -26,7 +26,7 @@ fn a_first_sync_writes_everything_and_a_second_start_nothing() {
         let saved = lab.saved();
         let jumps = |table: &str, chain: &str| -> Vec<String> {
             let rules = saved.table(table).into_iter().flat_map(|table| &table.rules);
-            let rules = rules.filter(|rule| rule.chain == chain);
+            let rules = rules.filter(|rule| rule.chain.as_str() == chain);
             rules.filter_map(|rule| rule.text.rsplit(' ').next().map(str::to_owned)).collect()
         };
         let firewall = ["KUBE-FIREWALL", "KUBE-PROXY-FIREWALL"];
@@ -150,7 +150,7 @@ fn a_restore_that_fails_changes_nothing_and_the_next_sync_makes_it_good() {
         let nat = lab.saved();
         let nat = nat.table("nat").expect("nat");
         assert!(
-            nat.has_chain(chain) && nat.rules.iter().all(|rule| rule.chain != chain),
+            nat.has_chain(chain) && nat.rules.iter().all(|rule| rule.chain.as_str() != chain),
             "emptied, and left"
         );
         assert_eq!(lab.look().expect("a look").way, Way::Adopted);

@@ -2,7 +2,7 @@
 //!
 //! All of it for `--cleanup`; at a start, what the other modes left, once our own rules are complete.
 
-use ferrule_backends::iptables::LeftoverError;
+use ferrule_backends::iptables::{LeftoverError, Removed};
 use ferrule_backends::nftables::{Reconciler, SyncError};
 use ferrule_backends::{iptables, ipvs};
 use ferrule_kernel::iptables::Programs;
@@ -74,6 +74,9 @@ pub fn everything() -> Result<(), CleanupError> {
     let iptables = iptables::remove_leftovers().map_err(CleanupError::from);
     // Sets can go when no rule uses them any more.
     let ipvs = ipvs::remove_leftovers().map_err(CleanupError::Ipvs);
+    if let Ok(removed) = &iptables {
+        tell_of_localnet(*removed);
+    }
     nftables?;
     iptables?;
     ipvs?;
@@ -108,14 +111,22 @@ pub fn other_variants(used: PerFamily<Programs>) -> Result<(), CleanupError> {
     result
 }
 
-fn iptables_and_ipvs(chains: fn() -> Result<usize, LeftoverError>) -> Result<(), CleanupError> {
-    let chains = chains();
+fn iptables_and_ipvs(chains: fn() -> Result<Removed, LeftoverError>) -> Result<(), CleanupError> {
+    let removed = chains();
     let things = ipvs::remove_leftovers();
-    let (chains, things) = (chains?, things.map_err(CleanupError::Ipvs)?);
+    let (removed, things) = (removed?, things.map_err(CleanupError::Ipvs)?);
+    let chains = removed.chains;
+    tell_of_localnet(removed);
     if chains + things > 0 {
         info!(chains, things, "Removed what iptables or ipvs mode left");
     }
     Ok(())
+}
+
+fn tell_of_localnet(removed: Removed) {
+    if removed.localnet_is_off {
+        info!("Setting route_localnet=0 again, as it was before node-ports were served on localhost");
+    }
 }
 
 fn nftables_tables() -> Result<(), CleanupError> {

@@ -113,6 +113,17 @@ impl Metrics {
         self.restores.rules_last.with_label_values(&[table, label(family)]).set(whole(written));
     }
 
+    /// So many Service ports are left out, since iptables refuses their rules.
+    pub fn quarantined(&self, family: IpFamily, ports: usize) {
+        self.own.quarantined.with_label_values(&[label(family)]).set(whole(ports));
+    }
+
+    /// Every rule was just found to be as it was written.
+    pub fn verified(&self, family: IpFamily) {
+        let now = jiff::Timestamp::now().as_second();
+        self.own.verified.with_label_values(&[label(family)]).set(now);
+    }
+
     /// A sync waited this long for the lock that users of iptables share.
     pub fn waited_for_lock(&self, family: IpFamily, wait: Duration) {
         of(&self.own.lock_wait, family).observe(wait.as_secs_f64());
@@ -410,6 +421,8 @@ struct Own {
     configuration: IntGaugeVec,
     failures: IntCounterVec,
     lock_wait: HistogramVec,
+    quarantined: IntGaugeVec,
+    verified: IntGaugeVec,
 }
 
 impl Own {
@@ -460,6 +473,16 @@ impl Own {
             lock_wait: declare.own_durations(
                 "ferrule_iptables_lock_wait_seconds",
                 "Time a sync waited for the lock of the legacy variant of iptables, in seconds",
+            )?,
+            quarantined: declare.own_gauges(
+                "ferrule_quarantined_service_ports",
+                "Service ports that are left out, since iptables refuses their rules",
+                &[FAMILY],
+            )?,
+            verified: declare.own_gauges(
+                "ferrule_rules_verified_timestamp_seconds",
+                "When every iptables rule was last read and found to be as it was written",
+                &[FAMILY],
             )?,
         })
     }

@@ -3,17 +3,20 @@
 //! Threads that wait for something (a source of objects, the kernel's news, signals, the configuration file) only send an
 //! [`Event`]; everything that changes state happens here, one thing after another.
 
+mod check_schedule;
 mod drift;
+mod family;
 mod flows;
 mod iptables;
 mod leftovers;
+mod localnet;
 mod machine;
 mod manifests;
 mod observer;
 mod pacing;
 mod proxy;
 mod repair_log;
-mod rhythm;
+mod rule_check;
 mod signals;
 mod source;
 mod start;
@@ -25,8 +28,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use ferrule_backends::iptables::Correction;
 use ferrule_kernel::{interfaces, sys};
-use ferrule_model::{Change, Diagnostic, ObjectKind};
+use ferrule_model::{Change, Diagnostic, IpFamily, ObjectKind};
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 
@@ -34,14 +38,15 @@ use crate::causes::with_causes;
 use crate::config::live::Action;
 use crate::http::configz;
 use crate::logging::LogHandle;
-use crate::settings::{ProxyMode, Settings, SyncSettings};
+use crate::settings::{Settings, SyncSettings};
+pub use check_schedule::CheckSchedule;
 pub use drift::Drift;
 pub use flows::{Cleaned, FlowCleaner, delete_stale};
 pub use iptables::prepare as prepare_iptables;
+pub use localnet::Localnet;
 pub use observer::Observer;
 pub use pacing::{Pace, Pacing, Pause, Retry};
 pub use proxy::{Proxy, Synced};
-pub use rhythm::Rhythm;
 pub use source::Source;
 pub use start::{Start, StartError, run};
 pub use view::{Site, node_view};
@@ -52,6 +57,9 @@ const LINGER: Duration = Duration::from_millis(20);
 const PERIODIC: Duration = Duration::from_hours(1);
 /// After a first failure a sync is tried again this soon.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
+
+/// Whether a lock that others hold is free is asked this often.
+const LOCK_RETRY: Duration = Duration::from_millis(200);
 
 /// Services, EndpointSlices, ServiceCIDRs, Nodes.
 const ALL_KINDS: usize = 4;
@@ -77,6 +85,10 @@ pub enum Event {
     Drift(Drift),
     /// Somebody may have changed our rules.
     RulesUncertain,
+    /// Somebody else changed our rules, and this makes them what they should be.
+    Correct(Drift, Box<Correction>),
+    /// iptables may take rules now that it refused.
+    QuarantineMayEnd(IpFamily),
     /// Some interface got or lost an address.
     AddressesChanged,
     /// The configuration file changed.
@@ -111,12 +123,12 @@ pub struct Loop {
     finish_at: Option<Instant>,
     /// Whether a large list was worked through since the last sync.
     took_in_much: bool,
-    /// Whether the sync to come looks at every rule.
-    is_to_look: bool,
     /// When all rules were last looked at though nobody asked.
     looked_at: Instant,
-    /// How often that is done, for who does it.
-    rhythm: Option<Arc<Rhythm>>,
+    /// When others check the rules.
+    schedule: Option<Arc<CheckSchedule>>,
+    /// A setting of the host that follows ours, in iptables mode.
+    localnet: Option<Localnet>,
     /// What is to be done once rules were written for the first time, whether that went well or not.
     after_first_try: Option<Box<dyn FnOnce() + Send>>,
     /// What is to be done once our rules are complete, for the first time.
@@ -160,9 +172,9 @@ impl Loop {
             gate: Gate::default(),
             finish_at: None,
             took_in_much: false,
-            is_to_look: false,
             looked_at: Instant::now(),
-            rhythm: None,
+            schedule: None,
+            localnet: None,
             after_first_try: None,
             after_first_sync: None,
             log,
@@ -183,10 +195,17 @@ impl Loop {
         self
     }
 
-    /// Tells how often rules are to be looked at to who does it.
+    /// Shares the period with the threads that check the rules.
     #[must_use]
-    pub fn in_rhythm(mut self, rhythm: Arc<Rhythm>) -> Self {
-        self.rhythm = Some(rhythm);
+    pub fn checking_by(mut self, schedule: Arc<CheckSchedule>) -> Self {
+        self.schedule = Some(schedule);
+        self
+    }
+
+    /// Has `route_localnet` follow the settings.
+    #[must_use]
+    pub fn with_localnet(mut self, localnet: Option<Localnet>) -> Self {
+        self.localnet = localnet;
         self
     }
 
@@ -237,8 +256,16 @@ impl Loop {
                 true
             }
             Event::RulesUncertain => {
-                self.is_to_look = true;
                 self.proxy.look_again();
+                true
+            }
+            Event::Correct(drift, correction) => {
+                self.proxy.take_correction(drift, correction);
+                self.pacing.want_repair();
+                true
+            }
+            Event::QuarantineMayEnd(family) => {
+                self.proxy.look_at(family);
                 true
             }
             Event::AddressesChanged => self.take_addresses(),
@@ -275,14 +302,12 @@ impl Loop {
     fn apply(&mut self, settings: &Settings) -> bool {
         self.log.configure(&settings.logging);
         self.pacing.set(pace(&settings.sync));
-        if let Some(rhythm) = &self.rhythm {
-            rhythm.set_period(settings.sync.period);
+        if let Some(schedule) = &self.schedule {
+            schedule.set_period(settings.sync.period);
         }
-        if settings.mode == ProxyMode::Iptables {
+        if let Some(localnet) = &mut self.localnet {
             let host_ips = self.proxy.cluster().node().map_or(&[][..], |node| &node.host_ips);
-            if let Err(error) = iptables::route_loopback(settings, host_ips) {
-                warn!(err = with_causes(&error), "NodePorts on localhost will not work");
-            }
+            localnet.follow(settings, host_ips);
         }
         let site = self.proxy.site();
         self.proxy.set_view(node_view(settings, &site))
@@ -314,14 +339,14 @@ impl Loop {
         let cost =
             if self.proxy.runs_programs() { now - began } else { processor_time().saturating_sub(busy) };
         self.pacing.end(cost, now, synced.is_well() && !self.proxy.is_unsettled());
-        if std::mem::take(&mut self.is_to_look)
-            && synced.wrote_nothing()
-            && let Some(rhythm) = &self.rhythm
-        {
-            rhythm.looked(now.saturating_duration_since(began));
+        if self.proxy.is_waiting_for_lock() {
+            self.pacing.retry_by(now + LOCK_RETRY);
         }
         if std::mem::take(&mut self.took_in_much) {
             sys::give_back_freed_memory();
+        }
+        if let Some(localnet) = self.localnet.as_mut().filter(|_| synced.is_well()) {
+            localnet.settle();
         }
         if let Some(work) = self.after_first_try.take() {
             work();

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod cidr;
+mod interface;
 mod logging;
 mod modes;
 mod origin;

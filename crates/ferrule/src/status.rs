@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ferrule_model::PerFamily;
+use ferrule_model::{IpFamily, PerFamily};
 use sha2::{Digest as _, Sha256};
 
 use crate::events::Recorder;
@@ -24,6 +24,8 @@ pub struct Status {
     services: Mutex<PerFamily<ServiceHealth>>,
     configz: Mutex<String>,
     ready: AtomicBool,
+    /// How many Service ports are left out.
+    quarantined: Mutex<PerFamily<usize>>,
 }
 
 impl Status {
@@ -36,6 +38,7 @@ impl Status {
             services: Mutex::default(),
             configz: Mutex::default(),
             ready: AtomicBool::new(false),
+            quarantined: Mutex::default(),
         };
         status.configured(configz, sync_period);
         status
@@ -67,9 +70,15 @@ impl Status {
         *self.configz.lock().unwrap_or_else(PoisonError::into_inner) = configz;
     }
 
-    /// Whether all rules were in the kernel once.
+    /// Whether all rules were in the kernel once, and none is left out now.
     pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+        let quarantined = self.quarantined.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ready.load(Ordering::Relaxed) && quarantined.iter().all(|(_, ports)| *ports == 0)
+    }
+
+    /// So many Service ports are left out, since their rules are refused.
+    pub fn set_quarantined(&self, family: IpFamily, ports: usize) {
+        self.quarantined.lock().unwrap_or_else(PoisonError::into_inner).set(family, ports);
     }
 
     /// All rules are in the kernel; says whether this is the first time.

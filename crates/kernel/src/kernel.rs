@@ -11,12 +11,13 @@ pub use faulty::{Faults, Faulty};
 
 use std::time::Duration;
 
-use crate::iptables::{IptablesError, Programs, Saved};
+use crate::iptables::{IptablesError, Programs, RestoreText, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, CommitError, Committed, Family, Name, NftClient, OtherObject, Seen, SeenElements, SeenTable, Set,
     Transaction,
 };
+use crate::subprocess::Cancel;
 
 /// One family's table.
 pub trait NftTables {
@@ -95,7 +96,18 @@ pub trait XTables {
     fn save(&mut self) -> Result<Saved, IptablesError>;
 
     /// Makes the changes of a text happen, each table's or nothing.
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError>;
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError>;
+
+    /// All rules of these tables, or of all if none is named, unless somebody ends it before.
+    fn save_tables(&mut self, tables: &[&'static str], cancel: &Cancel) -> Result<Saved, IptablesError>;
+
+    /// Whether nothing of others is in the way of a change.
+    fn check_lock(&mut self) -> Result<(), IptablesError> {
+        Ok(())
+    }
+
+    /// Whether a text would be understood. Nothing is changed.
+    fn test(&mut self, text: &RestoreText) -> Result<(), IptablesError>;
 
     /// How many rules a chain has, if it is there.
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError>;
@@ -115,8 +127,20 @@ impl XTables for Programs {
         self.save()
     }
 
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         self.restore(text)
+    }
+
+    fn save_tables(&mut self, tables: &[&'static str], cancel: &Cancel) -> Result<Saved, IptablesError> {
+        self.save_tables(tables, Some(cancel))
+    }
+
+    fn check_lock(&mut self) -> Result<(), IptablesError> {
+        self.check_lock()
+    }
+
+    fn test(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
+        self.test(text)
     }
 
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {

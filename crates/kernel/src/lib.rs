@@ -22,5 +22,6 @@ pub mod nft;
 pub mod probe;
 pub mod profiling;
 pub mod sandbox;
+pub mod subprocess;
 pub mod sys;
 pub mod sysctl;

@@ -10,8 +10,11 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
 use crate::profiling::{cpu, heap};
@@ -42,6 +45,22 @@ pub fn enter_new_network_namespace() -> io::Result<()> {
     // SAFETY: what makes unshare dangerous is CLONE_FILES, after which descriptors of other threads mean something
     // else. CLONE_NEWNET only changes which network this thread's new sockets belong to.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.map_err(io::Error::from)
+}
+
+/// Has the kernel kill a program when the thread that starts it ends, which it also does if this process is killed.
+///
+/// So the thread must wait for the program. The kernel forgets about it where the program's file has capabilities of its own,
+/// and it does not reach what the program starts.
+pub(crate) fn kill_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let before_exec = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Whoever started it may have ended before the kernel was told.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    };
+    // SAFETY: between fork and exec only calls that are safe in a signal handler are allowed: both are plain system calls, and
+    // neither they nor the error, which is a number, allocate or take a lock.
+    unsafe { command.pre_exec(before_exec) };
 }
 
 /// Keeps the allocator from holding a pool of memory for every thread: ours are few and allocate little, and what one of them frees

@@ -1,8 +1,10 @@
 //! What does not depend on Services: the chains there always are, the jumps into them, and the rules of this node.
 
+use ferrule_kernel::iptables::{Mark, RuleText};
 use ferrule_model::IpFamily;
 use ferrule_plan::{LoopbackNodePorts, NodePortScope, NodeTraffic};
 
+use super::localnet::{LOCALNET, LocalnetBefore};
 use super::names::{FIREWALL, MARK};
 
 /// Counts packets dropped as invalid.
@@ -118,6 +120,8 @@ pub struct Host {
     pub counts_invalid: bool,
     /// Whether there is a counter for packets to NodePorts on loopback addresses.
     pub counts_loopback: bool,
+    /// What `route_localnet` was before a service proxy needed it.
+    pub localnet_before: LocalnetBefore,
 }
 
 impl Host {
@@ -132,26 +136,35 @@ impl Host {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Base {
     /// Chains with nothing but these rules.
-    pub chains: Vec<(Table, &'static str, Vec<String>)>,
+    pub chains: Vec<(Table, &'static str, Vec<RuleText>)>,
     /// What comes last in [`Dispatch::Services`].
-    pub tail: Vec<String>,
+    pub tail: Vec<RuleText>,
 }
 
 impl Base {
+    /// Whether packets from the network to loopback addresses are dropped, since they could arrive.
+    pub(super) fn guards_loopback(&self) -> bool {
+        self.chains.iter().any(|(_, chain, _)| *chain == LOCALNET)
+    }
+
     pub(super) fn of(node: &NodeTraffic, host: Host) -> Self {
-        let mark = format!("{:#010x}", node.masquerade_mark);
+        let (bits, masked) = marks(node);
         let postrouting = vec![
-            format!("-m mark ! --mark {mark}/{mark} -j RETURN"),
-            format!("-j MARK --xor-mark {mark}"),
-            r#"-m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully"#.to_owned(),
+            RuleText::build().with("-m mark ! --mark").with(masked).with("-j RETURN").done(),
+            RuleText::build().with("-j MARK --xor-mark").with(bits).done(),
+            RuleText::literal(
+                r#"-m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully"#,
+            ),
         ];
+        let set_mark = RuleText::build().with("-j MARK --or-mark").with(bits).done();
         let mut chains = vec![
-            (Table::Filter, "KUBE-FORWARD", forward(&mark, host)),
+            (Table::Filter, "KUBE-FORWARD", forward(masked, host)),
             (Table::Nat, "KUBE-POSTROUTING", postrouting),
-            (Table::Nat, MARK, vec![format!("-j MARK --or-mark {mark}")]),
+            (Table::Nat, MARK, vec![set_mark]),
         ];
         if serves_loopback(node) {
             chains.push((Table::Filter, FIREWALL, vec![martians()]));
+            chains.push((Table::Mangle, LOCALNET, vec![host.localnet_before.rule()]));
         }
         Self { chains, tail: tail(node) }
     }
@@ -166,44 +179,52 @@ pub(super) fn serves_loopback(node: &NodeTraffic) -> bool {
     any && node.family == IpFamily::V4 && node.loopback_node_ports == LoopbackNodePorts::InKernel
 }
 
-fn forward(mark: &str, host: Host) -> Vec<String> {
+/// The bit that marks what is to be masqueraded, alone and with its mask.
+fn marks(node: &NodeTraffic) -> (Mark, Mark) {
+    let bits = node.masquerade_mark;
+    (Mark { bits, is_masked: false }, Mark { bits, is_masked: true })
+}
+
+fn forward(marked: Mark, host: Host) -> Vec<RuleText> {
     let mut rules = Vec::with_capacity(3);
     if !host.tcp_is_liberal {
         let counter =
-            if host.counts_invalid { " -m nfacct --nfacct-name ct_state_invalid_dropped_pkts" } else { "" };
-        rules.push(format!("-m conntrack --ctstate INVALID{counter} -j DROP"));
+            if host.counts_invalid { "-m nfacct --nfacct-name ct_state_invalid_dropped_pkts" } else { "" };
+        let rule = RuleText::build().with("-m conntrack --ctstate INVALID").with(counter).with("-j DROP");
+        rules.push(rule.done());
     }
-    rules.push(format!(
-        r#"-m comment --comment "kubernetes forwarding rules" -m mark --mark {mark}/{mark} -j ACCEPT"#
+    let accept =
+        RuleText::build().with(r#"-m comment --comment "kubernetes forwarding rules" -m mark --mark"#);
+    rules.push(accept.with(marked).with("-j ACCEPT").done());
+    rules.push(RuleText::literal(
+        r#"-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"#,
     ));
-    rules.push(
-        r#"-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"#
-            .to_owned(),
-    );
     rules
 }
 
 /// With `route_localnet`, others on the network could send to services that listen on loopback alone.
-fn martians() -> String {
-    r#"-m comment --comment "block incoming localnet connections" -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"#
-        .to_owned()
+fn martians() -> RuleText {
+    RuleText::literal(
+        r#"-m comment --comment "block incoming localnet connections" -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"#,
+    )
 }
 
 /// The way to the node ports, for the addresses that accept them.
-fn tail(node: &NodeTraffic) -> Vec<String> {
-    let rule = |rest: &str| {
-        format!(
-            r#"-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" {rest} -j KUBE-NODEPORTS"#
+fn tail(node: &NodeTraffic) -> Vec<RuleText> {
+    let begin = || {
+        RuleText::build().with(
+            r#"-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain""#,
         )
     };
+    let end = "-j KUBE-NODEPORTS";
     match &node.node_port_addresses {
         NodePortScope::All => {
             let except = match node.family {
                 IpFamily::V4 if serves_loopback(node) => "",
-                IpFamily::V4 => " ! -d 127.0.0.0/8",
-                IpFamily::V6 => " ! -d ::1/128",
+                IpFamily::V4 => "! -d 127.0.0.0/8",
+                IpFamily::V6 => "! -d ::1/128",
             };
-            vec![rule(&format!("-m addrtype --dst-type LOCAL{except}"))]
+            vec![begin().with("-m addrtype --dst-type LOCAL").with(except).with(end).done()]
         }
         NodePortScope::Only(addresses) => {
             let loopback = match &node.loopback_addresses {
@@ -211,7 +232,7 @@ fn tail(node: &NodeTraffic) -> Vec<String> {
                 NodePortScope::Only(_) | NodePortScope::All => None,
             };
             let all = addresses.iter().chain(loopback.into_iter().flatten());
-            all.map(|address| rule(&format!("-d {address}"))).collect()
+            all.map(|address| begin().with("-d").with(*address).with(end).done()).collect()
         }
     }
 }

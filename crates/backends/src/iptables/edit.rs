@@ -1,7 +1,8 @@
 //! What is to be changed in the tables, and the text that makes `iptables-restore` do so.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+
+use ferrule_kernel::iptables::{ChainName, RestoreText, RuleText, TableText};
 
 use super::base::{Dispatch, Jump, Table};
 use super::frontend::PortRules;
@@ -10,16 +11,17 @@ use super::frontend::PortRules;
 const FEW: usize = 32;
 
 /// Changes of the tables, for one run of `iptables-restore`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Edit {
     /// Chains that get these rules, in place of all that is in them.
-    refill: BTreeMap<(Table, Box<str>), Vec<Box<str>>>,
+    refill: BTreeMap<(Table, ChainName), Vec<RuleText>>,
     /// Chains that go; those that others use are only emptied.
-    remove: BTreeSet<(Table, Box<str>)>,
-    empty: BTreeSet<(Table, Box<str>)>,
-    take_out: Vec<(Dispatch, Box<str>)>,
-    put_in: Vec<(Dispatch, Box<str>)>,
+    remove: BTreeSet<(Table, ChainName)>,
+    empty: BTreeSet<(Table, ChainName)>,
+    take_out: Vec<(Dispatch, RuleText)>,
+    put_in: Vec<(Dispatch, RuleText)>,
     jumps: Vec<&'static Jump>,
+    jumps_out: Vec<&'static Jump>,
     /// Of those taken out and put in, how many are in each chain.
     changes: BTreeMap<Dispatch, usize>,
 }
@@ -32,6 +34,7 @@ impl Edit {
             && self.take_out.is_empty()
             && self.put_in.is_empty()
             && self.jumps.is_empty()
+            && self.jumps_out.is_empty()
     }
 
     /// How many rules and chains are written.
@@ -42,7 +45,15 @@ impl Edit {
 
     /// How many rules and chains are taken away by name.
     pub(super) fn removed(&self) -> usize {
-        self.remove.len() + self.empty.len() + self.take_out.len()
+        self.remove.len() + self.empty.len() + self.take_out.len() + self.jumps_out.len()
+    }
+
+    /// The chains that are changed, in the order of tables and names.
+    pub(super) fn chains(&self) -> BTreeSet<&str> {
+        let whole =
+            self.refill.keys().chain(&self.remove).chain(&self.empty).map(|(_, chain)| chain.as_str());
+        let shared = self.take_out.iter().chain(&self.put_in).map(|(dispatch, _)| dispatch.chain().1);
+        whole.chain(shared).chain(self.jumps.iter().chain(&self.jumps_out).map(|jump| jump.from)).collect()
     }
 
     /// How many rules are written into a table.
@@ -53,32 +64,37 @@ impl Edit {
     }
 
     /// Writes a chain anew.
-    pub(super) fn refill(&mut self, table: Table, chain: &str, rules: Vec<Box<str>>) {
-        self.refill.insert((table, chain.into()), rules);
+    pub(super) fn refill(&mut self, table: Table, chain: ChainName, rules: Vec<RuleText>) {
+        self.refill.insert((table, chain), rules);
     }
 
     /// Writes a shared chain anew, whatever was to be changed in it.
-    pub(super) fn refill_shared(&mut self, dispatch: Dispatch, rules: Vec<Box<str>>) {
+    pub(super) fn refill_shared(&mut self, dispatch: Dispatch, rules: Vec<RuleText>) {
         self.take_out.retain(|(of, _)| *of != dispatch);
         self.put_in.retain(|(of, _)| *of != dispatch);
         self.changes.remove(&dispatch);
         let (table, chain) = dispatch.chain();
-        self.refill(table, chain, rules);
+        self.refill(table, ChainName::fixed(chain), rules);
     }
 
     /// Removes a chain.
-    pub(super) fn remove(&mut self, table: Table, chain: &str) {
-        self.remove.insert((table, chain.into()));
+    pub(super) fn remove(&mut self, table: Table, chain: ChainName) {
+        self.remove.insert((table, chain));
     }
 
     /// Empties a chain that others use.
-    pub(super) fn empty(&mut self, table: Table, chain: &str) {
-        self.empty.insert((table, chain.into()));
+    pub(super) fn empty(&mut self, table: Table, chain: ChainName) {
+        self.empty.insert((table, chain));
     }
 
     /// Puts a jump at the top of its chain.
     pub(super) fn jump(&mut self, jump: &'static Jump) {
         self.jumps.push(jump);
+    }
+
+    /// Takes a jump out of its chain, where it is.
+    pub(super) fn remove_jump(&mut self, jump: &'static Jump) {
+        self.jumps_out.push(jump);
     }
 
     /// Puts one port's rules in the place of others.
@@ -89,11 +105,11 @@ impl Edit {
             if was.chains.get(chain) != Some(rules) {
                 // Also one that another port was to lose.
                 self.remove.remove(&(Table::Nat, chain.clone()));
-                self.refill(Table::Nat, chain, rules.to_vec());
+                self.refill(Table::Nat, chain.clone(), rules.to_vec());
             }
         }
         for chain in was.chains.keys().filter(|chain| !now.chains.contains_key(*chain)) {
-            self.remove(Table::Nat, chain);
+            self.remove(Table::Nat, chain.clone());
         }
         let gone: Vec<_> = was.dispatch.iter().filter(|rule| !now.dispatch.contains(rule)).cloned().collect();
         let new: Vec<_> = now.dispatch.iter().filter(|rule| !was.dispatch.contains(rule)).cloned().collect();
@@ -112,41 +128,38 @@ impl Edit {
     }
 
     /// For `iptables-restore --noflush`.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
+    pub(super) fn text(&self) -> RestoreText {
+        let mut text = RestoreText::default();
         for table in Table::ALL {
-            let before = text.len();
-            self.table(table, &mut text);
-            if text.len() > before {
-                text.insert_str(before, &format!("*{}\n", table.name()));
-                text.push_str("COMMIT\n");
-            }
+            text.table(table.name(), |lines| self.table(table, lines));
         }
         text
     }
 
-    fn table(&self, table: Table, text: &mut String) {
-        let here = |(of, _): &&(Table, Box<str>)| *of == table;
-        // A line with a chain's name makes it, or empties it.
+    fn table(&self, table: Table, lines: &mut TableText<'_>) {
+        let here = |(of, _): &&(Table, ChainName)| *of == table;
         for (_, chain) in self.refill.keys().chain(&self.remove).chain(&self.empty).filter(here) {
-            let _ = writeln!(text, ":{chain} - [0:0]");
+            lines.chain(chain);
         }
         for (dispatch, rule) in self.take_out.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
-            let _ = writeln!(text, "-D {} {rule}", dispatch.chain().1);
+            lines.delete(dispatch.chain().1, rule);
+        }
+        for jump in self.jumps_out.iter().filter(|jump| jump.table == table) {
+            lines.delete(jump.from, &RuleText::literal(jump.rule));
         }
         for ((_, chain), rules) in self.refill.iter().filter(|((of, _), _)| *of == table) {
             for rule in rules {
-                let _ = writeln!(text, "-A {chain} {rule}");
+                lines.append(chain, rule);
             }
         }
         for (dispatch, rule) in self.put_in.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
-            let _ = writeln!(text, "-I {} {rule}", dispatch.chain().1);
+            lines.insert(dispatch.chain().1, rule);
         }
         for jump in self.jumps.iter().filter(|jump| jump.table == table) {
-            let _ = writeln!(text, "-I {} {}", jump.from, jump.rule);
+            lines.insert(jump.from, &RuleText::literal(jump.rule));
         }
         for (_, chain) in self.remove.iter().filter(here) {
-            let _ = writeln!(text, "-X {chain}");
+            lines.remove(chain);
         }
     }
 }

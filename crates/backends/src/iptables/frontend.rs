@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ferrule_kernel::iptables::{ChainName, RuleBuilder, RuleText};
 use ferrule_model::ServicePortName;
 use ferrule_plan::{
     FamilyPlan, Frontend, FrontendKey, FrontendKind, NodeTraffic, PlannedPort, PoolScope, Rules,
@@ -11,14 +12,14 @@ use ipnet::IpNet;
 
 use super::base::{Dispatch, Host, serves_loopback};
 use super::names::{MARK, PortNames};
-use super::pool::{EndpointComments, SCOPES, endpoint, local_pods, spreading};
+use super::pool::{EndpointComments, SCOPES, endpoint, local_pods, spreading, written};
 
 /// What one Service port adds to the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortRules {
-    pub dispatch: Vec<(Dispatch, Box<str>)>,
+    pub dispatch: Vec<(Dispatch, RuleText)>,
     /// Chains of its own, all in table nat.
-    pub chains: BTreeMap<Box<str>, Box<[Box<str>]>>,
+    pub chains: BTreeMap<ChainName, Box<[RuleText]>>,
 }
 
 /// Compiles Service ports of one plan.
@@ -112,18 +113,22 @@ impl Compiling<'_> {
         }
     }
 
+    /// Begins a rule that says whose it is and what about it.
+    fn about(&self, what: &str) -> RuleBuilder {
+        RuleText::build().comment(&format!("{} {what}", self.names.text))
+    }
+
     fn cluster_ip(&mut self, key: FrontendKey, refusal: Verdict) {
         let matching = self.to(key);
         if let Some((_, scope)) = self.outline.internal {
-            let (text, chain) = (&self.names.text, self.names.pool(scope));
-            let rule = format!("-m comment --comment \"{text} cluster IP\" {matching} -j {chain}");
+            let rule = self.about("cluster IP").with(&matching).with("-j").with(&self.names.pool(scope));
             self.add(Dispatch::Services, rule);
         }
         self.refuse(Dispatch::Refusals, refusal, &matching);
     }
 
     fn external_address(&mut self, key: FrontendKey, kind: FrontendKind, is_restricted: bool) {
-        let (text, matching) = (&self.names.text, self.to(key));
+        let matching = self.to(key);
         let (what, chain) = match kind {
             FrontendKind::LoadBalancer if is_restricted => ("loadbalancer IP", self.names.firewall()),
             FrontendKind::LoadBalancer => ("loadbalancer IP", self.names.external()),
@@ -131,68 +136,62 @@ impl Compiling<'_> {
                 ("external IP", self.names.external())
             }
         };
-        let rule = format!("-m comment --comment \"{text} {what}\" {matching} -j {chain}");
-        let comment = format!("{text} traffic not accepted by {}", self.names.firewall());
+        let rule = self.about(what).with(&matching).with("-j").with(&chain);
         self.add(Dispatch::Services, rule);
         if is_restricted {
-            self.add(Dispatch::Firewall, format!("-m comment --comment \"{comment}\" {matching} -j DROP"));
+            let what = format!("traffic not accepted by {}", self.names.firewall());
+            let rule = self.about(&what).with(&matching).with("-j DROP");
+            self.add(Dispatch::Firewall, rule);
         }
     }
 
     fn node_port(&mut self, number: u16, forwards: bool, refusal: Verdict) {
-        let (text, protocol) = (&self.names.text, self.names.protocol);
+        let protocol = self.names.matching_protocol().done();
         if forwards {
             let chain = self.names.external();
-            let counted = format!(
-                "-m comment --comment {text} -m {protocol} -p {protocol} -d 127.0.0.0/8 --dport {number} \
-                 -m nfacct --nfacct-name localhost_nps_accepted_pkts -j {chain}"
-            );
-            let rule = format!(
-                "-m comment --comment {text} -m {protocol} -p {protocol} --dport {number} -j {chain}"
-            );
+            let begin = || RuleText::build().comment(&self.names.text).with(&protocol);
+            let counted = begin().with("-d 127.0.0.0/8 --dport").with(number);
+            let counted = counted.with("-m nfacct --nfacct-name localhost_nps_accepted_pkts -j").with(&chain);
+            let rule = begin().with("--dport").with(number).with("-j").with(&chain);
             if self.host.counts_loopback && serves_loopback(self.node) {
                 self.add(Dispatch::NodePorts, counted);
             }
             self.add(Dispatch::NodePorts, rule);
         }
-        let matching = format!("-m addrtype --dst-type LOCAL -m {protocol} -p {protocol} --dport {number}");
-        self.refuse(Dispatch::ExternalRefusals, refusal, &matching);
+        let matching = RuleText::build().with("-m addrtype --dst-type LOCAL").with(&protocol);
+        self.refuse(Dispatch::ExternalRefusals, refusal, &matching.with("--dport").with(number).done());
     }
 
-    fn refuse(&mut self, chain: Dispatch, verdict: Verdict, matching: &str) {
+    fn refuse(&mut self, chain: Dispatch, verdict: Verdict, matching: &RuleText) {
         let (why, target) = match verdict {
-            Verdict::Reject => ("no endpoints", "REJECT"),
-            Verdict::Drop => ("no local endpoints", "DROP"),
+            Verdict::Reject => ("has no endpoints", "-j REJECT"),
+            Verdict::Drop => ("has no local endpoints", "-j DROP"),
             Verdict::Forward { .. } | Verdict::LeaveAlone => return,
         };
-        let text = &self.names.text;
-        self.add(chain, format!("-m comment --comment \"{text} has {why}\" {matching} -j {target}"));
+        let rule = self.about(why).with(matching).with(target);
+        self.add(chain, rule);
     }
 
     fn health_check(&mut self, number: u16) {
-        let text = &self.names.text;
-        let rule = format!(
-            "-m comment --comment \"{text} health check node port\" -m tcp -p tcp --dport {number} -j ACCEPT"
-        );
-        self.add(Dispatch::HealthChecks, rule);
+        let rule = self.about("health check node port").with("-m tcp -p tcp --dport").with(number);
+        self.add(Dispatch::HealthChecks, rule.with("-j ACCEPT"));
     }
 
     /// `-m tcp -p tcp -d 10.96.0.10 --dport 80`
-    fn to(&self, key: FrontendKey) -> String {
-        let protocol = self.names.protocol;
-        match key {
-            FrontendKey::Address(ip, _, port) => {
-                format!("-m {protocol} -p {protocol} -d {ip} --dport {port}")
-            }
-            FrontendKey::OtherPorts(ip) => format!("-d {ip}"),
+    fn to(&self, key: FrontendKey) -> RuleText {
+        let protocol = self.names.matching_protocol();
+        let rule = match key {
+            FrontendKey::Address(ip, _, port) => protocol.with("-d").with(ip).with("--dport").with(port),
+            FrontendKey::OtherPorts(ip) => RuleText::build().with("-d").with(ip),
             FrontendKey::NodePort(_, port) | FrontendKey::LoopbackNodePort(_, port) => {
-                format!("-m {protocol} -p {protocol} --dport {port}")
+                protocol.with("--dport").with(port)
             }
-        }
+        };
+        rule.done()
     }
 
-    fn add(&mut self, chain: Dispatch, rule: String) {
-        self.rules.dispatch.push((chain, rule.into_boxed_str()));
+    fn add(&mut self, chain: Dispatch, rule: RuleBuilder) {
+        self.rules.dispatch.push((chain, rule.done()));
     }
 
     fn chains(&mut self, port: &PlannedPort<'_>, comments: EndpointComments) {
@@ -215,28 +214,28 @@ impl Compiling<'_> {
         }
     }
 
-    fn chain(&mut self, name: String, rules: Vec<String>) {
-        let rules = rules.into_iter().map(String::into_boxed_str).collect();
-        self.rules.chains.insert(name.into_boxed_str(), rules);
+    fn chain(&mut self, name: ChainName, rules: Vec<RuleText>) {
+        self.rules.chains.insert(name, rules.into_boxed_slice());
     }
 
     /// Who reaches the cluster IP with an address that the endpoint cannot answer to directly.
-    fn masquerading(&self, scope: PoolScope) -> Vec<String> {
+    fn masquerading(&self, scope: PoolScope) -> Vec<RuleText> {
         let Some((key, _)) = self.outline.internal.filter(|(_, internal)| *internal == scope) else {
             return Vec::new();
         };
         let whom = match local_pods(self.node) {
-            _ if self.node.masquerade_all => String::new(),
-            Some([_, others]) => format!(" {others}"),
+            _ if self.node.masquerade_all => RuleText::default(),
+            Some([_, others]) => others,
             None => return Vec::new(),
         };
-        let (text, matching) = (&self.names.text, self.to(key));
-        vec![format!("-m comment --comment \"{text} cluster IP\" {matching}{whom} -j {MARK}")]
+        let rule = self.about("cluster IP").with(&self.to(key)).with(&whom).with("-j").with(MARK);
+        vec![rule.done()]
     }
 
-    fn external(&self, rules: &Rules) -> Vec<String> {
+    fn external(&self, rules: &Rules) -> Vec<RuleText> {
         let text = &self.names.text;
-        let about = |what: &str| format!("-m comment --comment \"{what} for {text} external destinations\"");
+        let about =
+            |what: &str| RuleText::build().comment(&format!("{what} for {text} external destinations"));
         let mut list = Vec::new();
         for (source, verdict) in rules.iter() {
             let Verdict::Forward { pool, masquerade } = verdict else { continue };
@@ -244,33 +243,31 @@ impl Compiling<'_> {
             match source {
                 TrafficSource::LocalPods => {
                     let [pods, _] = local_pods(self.node).unwrap_or_default();
-                    list.push(format!("{} {pods} -j {chain}", about("pod traffic")));
+                    list.push(about("pod traffic").with(&pods).with("-j").with(&chain));
                 }
                 TrafficSource::ThisHost => {
-                    let host = "-m addrtype --src-type LOCAL";
-                    list.push(format!("{} {host} -j {MARK}", about("masquerade LOCAL traffic")));
-                    list.push(format!("{} {host} -j {chain}", about("route LOCAL traffic")));
+                    let host = "-m addrtype --src-type LOCAL -j";
+                    list.push(about("masquerade LOCAL traffic").with(host).with(MARK));
+                    list.push(about("route LOCAL traffic").with(host).with(&chain));
                 }
                 TrafficSource::Anyone => {
                     if masquerade {
-                        list.push(format!("{} -j {MARK}", about("masquerade traffic")));
+                        list.push(about("masquerade traffic").with("-j").with(MARK));
                     }
-                    list.push(format!("-j {chain}"));
+                    list.push(RuleText::build().with("-j").with(&chain));
                 }
                 TrafficSource::OutsideRanges(_) => {}
             }
         }
-        list
+        list.into_iter().map(RuleBuilder::done).collect()
     }
 
-    fn firewall(&self, ranges: &[IpNet]) -> Vec<String> {
+    fn firewall(&self, ranges: &[IpNet]) -> Vec<RuleText> {
         let (text, chain) = (&self.names.text, self.names.external());
-        let allowed = ranges
-            .iter()
-            .map(|range| format!("-m comment --comment \"{text} loadbalancer IP\" -s {range} -j {chain}"));
-        let mark = format!(
-            "-m comment --comment \"other traffic to {text} will be dropped by KUBE-PROXY-FIREWALL\""
-        );
-        allowed.chain([mark]).collect()
+        let allow = |range| {
+            self.about("loadbalancer IP").with("-s").with(written(range)).with("-j").with(&chain).done()
+        };
+        let rest = format!("other traffic to {text} will be dropped by KUBE-PROXY-FIREWALL");
+        ranges.iter().map(allow).chain([RuleText::build().comment(&rest).done()]).collect()
     }
 }

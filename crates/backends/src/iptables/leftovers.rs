@@ -3,13 +3,16 @@
 //! `KUBE-FIREWALL` with its jumps stays, and so do the kubelet's chains: the kubelet uses them too.
 //! Both variants of iptables are looked through, since an earlier kube-proxy may have used the other one.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ferrule_kernel::iptables::{IptablesError, Programs, RuleWords, Saved, SavedTable, Variant};
+use ferrule_kernel::iptables::{
+    ChainName, IptablesError, Programs, RestoreText, RuleWords, Saved, SavedTable, Variant,
+};
 use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::sysctl::SysctlError;
 
+use super::localnet::{self, LOCALNET, LocalnetBefore};
 use super::names::OF_SERVICES;
 
 /// Chains of fixed names, by table. Those of ipvs mode are among them.
@@ -41,7 +44,7 @@ const CHAINS: &[(&str, &[&str])] = &[
             "KUBE-LOAD-BALANCER",
         ],
     ),
-    ("mangle", &["KUBE-PROXY-CANARY"]),
+    ("mangle", &["KUBE-PROXY-CANARY", LOCALNET]),
 ];
 
 /// Those of them that ipvs mode alone has.
@@ -58,6 +61,8 @@ const OF_IPVS: [&str; 5] = [
 pub(super) enum Whose {
     /// Those of iptables and of ipvs mode.
     Both,
+    /// The same without what guards loopback addresses, where they cannot be closed to the network otherwise.
+    BothUnguarded,
     /// Those of ipvs mode that iptables mode does not have.
     Ipvs,
 }
@@ -70,27 +75,51 @@ pub struct LeftoverError {
     pub family: Family,
     /// Why, for the first program that failed.
     #[source]
-    source: Box<IptablesError>,
+    source: Box<LeftoverCause>,
 }
 
-/// Removes what is left of iptables and ipvs mode in both families and both variants; says how many chains that were.
+/// Why something stayed.
+#[derive(Debug, thiserror::Error)]
+enum LeftoverCause {
+    #[error(transparent)]
+    Iptables(#[from] IptablesError),
+    #[error(
+        "route_localnet stays on, though nothing needs it any more; switch it off: \
+         sysctl -w net.ipv4.conf.all.route_localnet=0"
+    )]
+    Localnet(#[from] SysctlError),
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// How many chains.
+    pub chains: usize,
+    /// Whether `route_localnet` was switched off, which had been switched on for them.
+    pub localnet_is_off: bool,
+}
+
+/// Removes what is left of iptables and ipvs mode in both families and both variants, and makes `route_localnet` what it was.
 ///
 /// A variant whose programs are missing, or that this kernel does not have, has nothing left. Goes on after a failure.
-pub fn remove_leftovers() -> Result<usize, LeftoverError> {
+pub fn remove_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Both)
 }
 
 /// The same for what ipvs mode alone left; iptables mode has made the rest its own.
-pub fn remove_ipvs_leftovers() -> Result<usize, LeftoverError> {
+pub fn remove_ipvs_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Ipvs)
 }
 
-fn remove_everywhere(whose: Whose) -> Result<usize, LeftoverError> {
-    let (mut removed, mut failed) = (0, None);
+fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
+    let (mut removed, mut failed) = (Removed::default(), None);
     for family in [Family::Ip, Family::Ip6] {
-        for variant in [Variant::Nft, Variant::Legacy, Variant::Default] {
-            match remove(&mut Programs::of(family, variant), whose) {
-                Ok(chains) => removed += chains,
+        for mut programs in installed(family) {
+            match remove(&mut programs, whose) {
+                Ok(here) => {
+                    removed.chains += here.chains;
+                    removed.localnet_is_off |= here.localnet_is_off;
+                }
                 Err(source) => failed = failed.or(Some(LeftoverError { family, source: source.into() })),
             }
         }
@@ -98,22 +127,72 @@ fn remove_everywhere(whose: Whose) -> Result<usize, LeftoverError> {
     failed.map_or(Ok(removed), Err)
 }
 
+/// Each variant once: what is called `iptables` alone is one of the two, and counts where that one goes by no other name.
+pub(super) fn installed(family: Family) -> Vec<Programs> {
+    let named: Vec<Programs> = Variant::BOTH.map(|variant| Programs::of(family, variant)).into();
+    let default = Programs::of(family, Variant::Default);
+    let mut installed: Vec<Programs> = named.into_iter().filter(Programs::are_installed).collect();
+    let is_another = |kind| installed.iter().all(|programs| programs.variant() != kind);
+    if default.are_installed() && default.kind().is_none_or(is_another) {
+        installed.push(default);
+    }
+    installed
+}
+
 /// Removes what is left in the variant that is not used, after a node changed from one to the other.
 pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError> {
     let (Some(kind), family) = (used.kind(), used.family()) else { return Ok(0) };
     let Some(other) = Variant::BOTH.into_iter().find(|variant| *variant != kind) else { return Ok(0) };
-    let removed = remove(&mut Programs::of(family, other), Whose::Both);
-    removed.map_err(|source| LeftoverError { family, source: source.into() })
+    let removed = remove_rules(&mut Programs::of(family, other), Whose::Both);
+    removed.map_err(|source| LeftoverError { family, source: Box::new(source.into()) })
 }
 
-fn remove(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
-    let Some(saved) = programs.save_if_present()? else { return Ok(0) };
-    let removal = Removal::of(&saved, whose);
+/// Removes rules, and what only they needed. The mode that needed it goes, so nobody here does.
+fn remove(programs: &mut Programs, whose: Whose) -> Result<Removed, LeftoverCause> {
+    if whose == Whose::Ipvs || programs.family() == Family::Ip6 {
+        return Ok(Removed { chains: remove_rules(programs, whose)?, localnet_is_off: false });
+    }
+    let Some(saved) = programs.save_if_present()? else { return Ok(Removed::default()) };
+    // Before the rules, which are the only ones to tell what it was.
+    let restored = LocalnetBefore::recorded(&saved).map_or(Ok(false), localnet::restore);
+    let whose = if restored.is_ok() { whose } else { Whose::BothUnguarded };
+    let chains = remove_saved(programs, &saved, whose)?;
+    Ok(Removed { chains, localnet_is_off: restored? })
+}
+
+fn remove_rules(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
+    if whose == Whose::Ipvs && programs.kind() == Some(Variant::Nft) && !has_ipvs_chains(programs)? {
+        return Ok(0);
+    }
+    match programs.save_if_present()? {
+        Some(saved) => remove_saved(programs, &saved, whose),
+        None => Ok(0),
+    }
+}
+
+fn remove_saved(programs: &mut Programs, saved: &Saved, whose: Whose) -> Result<usize, IptablesError> {
+    let removal = Removal::of(saved, whose);
     if removal.chains > 0 {
         programs.restore(&removal.text)?;
     }
-    check_unreadable(programs, &saved, whose)?;
+    check_unreadable(programs, saved, whose)?;
     Ok(removal.chains)
+}
+
+/// Whether there is anything of ipvs mode, asked chain by chain: with our own rules there too, reading all of them would take the
+/// `nft` variant a minute in a large cluster. The `legacy` variant is read faster, and asking it would load its tables.
+fn has_ipvs_chains(programs: &mut Programs) -> Result<bool, IptablesError> {
+    for (table, chains) in CHAINS {
+        for chain in chains.iter().filter(|chain| OF_IPVS.contains(chain)) {
+            match programs.rules_of(table, chain) {
+                Ok(None) => {}
+                Ok(Some(_)) => return Ok(true),
+                Err(error) if error.is_missing() || error.has_no_tables() => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// A table that cannot be read keeps what is ours in it. One that has no chain of ours is another program's affair.
@@ -136,7 +215,7 @@ pub(super) fn check_unreadable(
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Removal {
     /// For `iptables-restore --noflush`.
-    pub text: String,
+    pub text: RestoreText,
     /// How many chains it is about.
     pub chains: usize,
 }
@@ -151,40 +230,35 @@ impl Removal {
     }
 
     fn take(&mut self, table: &SavedTable, whose: Whose) {
-        let ours: BTreeSet<&str> = table
-            .chains
-            .iter()
-            .map(|chain| chain.name.as_str())
-            .filter(|chain| whose.has(&table.name, chain))
-            .collect();
-        if ours.is_empty() {
-            return;
-        }
+        // A table that none of our chains can be in has none, so its name is one of these.
+        let Some((name, _)) = CHAINS.iter().find(|(name, _)| *name == table.name) else { return };
+        let chains = table.chains.iter().map(|chain| &chain.name);
+        let ours = chains.filter(|chain| whose.has(name, chain.as_str()));
+        let ours: BTreeMap<&str, &ChainName> = ours.map(|chain| (chain.as_str(), chain)).collect();
         self.chains += ours.len();
         let built_in =
-            |name: &str| table.chains.iter().any(|chain| chain.name == name && chain.policy.is_some());
+            |name: &ChainName| table.chains.iter().any(|chain| chain.name == *name && chain.policy.is_some());
         // Another program's chain that jumps into one of ours would make its removal fail, and with it everything.
         let (mut jumps, mut held) = (Vec::new(), BTreeSet::new());
-        for rule in table.rules.iter().filter(|rule| !ours.contains(rule.chain.as_str())) {
-            let words = RuleWords::of(&rule.text);
+        for rule in table.rules.iter().filter(|rule| !ours.contains_key(rule.chain.as_str())) {
+            let words = RuleWords::of(rule.text.as_str());
             match words.target().and_then(|target| ours.get(target)) {
                 Some(_) if built_in(&rule.chain) => jumps.push(rule),
                 Some(target) => drop(held.insert(*target)),
                 None => {}
             }
         }
-        let text = &mut self.text;
-        let _ = writeln!(text, "*{}", table.name);
-        for chain in &ours {
-            let _ = writeln!(text, ":{chain} - [0:0]");
-        }
-        for rule in jumps {
-            let _ = writeln!(text, "-D {} {}", rule.chain, rule.text);
-        }
-        for chain in ours.iter().filter(|chain| !held.contains(*chain)) {
-            let _ = writeln!(text, "-X {chain}");
-        }
-        text.push_str("COMMIT\n");
+        self.text.table(name, |lines| {
+            for chain in ours.values() {
+                lines.chain(*chain);
+            }
+            for rule in jumps {
+                lines.delete(&rule.chain, &rule.text);
+            }
+            for chain in ours.values().filter(|chain| !held.contains(*chain)) {
+                lines.remove(*chain);
+            }
+        });
     }
 }
 
@@ -194,6 +268,7 @@ impl Whose {
         let of_services = table == "nat" && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning));
         match self {
             Self::Both => is_fixed || of_services,
+            Self::BothUnguarded => (is_fixed && chain != LOCALNET) || of_services,
             Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
         }
     }
@@ -227,13 +302,13 @@ mod tests {
         let expected = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n\
             -D PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
             -X KUBE-SERVICES\n-X KUBE-SVC-X\nCOMMIT\n";
-        assert_eq!(removal(text), Removal { text: expected.to_owned(), chains: 2 });
+        assert_eq!(removal(text), Removal { text: RestoreText::literal(expected), chains: 2 });
     }
 
     #[test]
     fn a_chain_another_program_jumps_to_is_emptied_and_stays() {
         let text = "*nat\n:CNI - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A CNI -j KUBE-MARK-MASQ\nCOMMIT\n";
-        assert_eq!(removal(text).text, "*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n");
+        assert_eq!(removal(text).text.as_str(), "*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n");
     }
 
     #[test]
@@ -242,6 +317,6 @@ mod tests {
             -A INPUT -j KUBE-FORWARD\nCOMMIT\n*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-X\nCOMMIT\n";
         let expected =
             "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-D INPUT -j KUBE-IPVS-FILTER\n-X KUBE-IPVS-FILTER\nCOMMIT\n";
-        assert_eq!(Removal::of(&Saved::parse(text), Whose::Ipvs).text, expected);
+        assert_eq!(Removal::of(&Saved::parse(text), Whose::Ipvs).text.as_str(), expected);
     }
 }

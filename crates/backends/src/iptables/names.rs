@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use ferrule_kernel::iptables::{ChainName, RuleBuilder, RuleText};
 use ferrule_model::{Protocol, ServicePortName};
 use ferrule_plan::{PoolEndpoint, PoolScope};
 
@@ -33,34 +34,50 @@ impl PortNames {
     }
 
     /// The chain that spreads connections over a pool.
-    pub(super) fn pool(&self, scope: PoolScope) -> String {
+    pub(super) fn pool(&self, scope: PoolScope) -> ChainName {
         match scope {
-            PoolScope::Cluster => format!("KUBE-SVC-{}", self.hash),
-            PoolScope::Local => format!("KUBE-SVL-{}", self.hash),
+            PoolScope::Cluster => ChainName::numbered("KUBE-SVC-", &self.hash),
+            PoolScope::Local => ChainName::numbered("KUBE-SVL-", &self.hash),
         }
     }
 
     /// The chain for what comes to external addresses.
-    pub(super) fn external(&self) -> String {
-        format!("KUBE-EXT-{}", self.hash)
+    pub(super) fn external(&self) -> ChainName {
+        ChainName::numbered("KUBE-EXT-", &self.hash)
     }
 
     /// The chain that looks at source ranges.
-    pub(super) fn firewall(&self) -> String {
-        format!("KUBE-FW-{}", self.hash)
+    pub(super) fn firewall(&self) -> ChainName {
+        ChainName::numbered("KUBE-FW-", &self.hash)
     }
 
     /// The chain of one endpoint.
-    pub(super) fn endpoint(&self, endpoint: &PoolEndpoint) -> String {
-        format!("KUBE-SEP-{}", hash(&format!("{}{}{}", self.text, self.protocol, address(endpoint))))
+    pub(super) fn endpoint(&self, endpoint: &PoolEndpoint) -> ChainName {
+        let hash = hash(&format!("{}{}{}", self.text, self.protocol, address(endpoint)));
+        ChainName::numbered("KUBE-SEP-", &hash)
+    }
+
+    /// The protocol in the words of rules.
+    pub(super) fn protocol(&self) -> &'static str {
+        match self.protocol {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+            Protocol::Sctp => "sctp",
+        }
+    }
+
+    /// `-m tcp -p tcp`
+    pub(super) fn matching_protocol(&self) -> RuleBuilder {
+        let protocol = self.protocol();
+        RuleText::build().with("-m").with(protocol).with("-p").with(protocol)
     }
 }
 
 /// `10.244.1.5:8080`, `[fd00::5]:8080`
-pub(super) fn address(endpoint: &PoolEndpoint) -> String {
+pub(super) fn address(endpoint: &PoolEndpoint) -> SocketAddr {
     // An IPv4 address is written as such, also where it came in the clothes of an IPv6 one.
     let ip: IpAddr = endpoint.ip.to_canonical();
-    SocketAddr::new(ip, endpoint.port).to_string()
+    SocketAddr::new(ip, endpoint.port)
 }
 
 /// The first 16 characters of the digest in base 32 (RFC 4648).
@@ -90,14 +107,17 @@ mod tests {
     #[test]
     fn names_are_those_of_kube_proxy() {
         let svc1 = names("ns1/svc1", "p80", Protocol::Tcp);
-        assert_eq!(svc1.pool(PoolScope::Cluster), "KUBE-SVC-XPGD46QRK7WJZT7O");
+        assert_eq!(svc1.pool(PoolScope::Cluster).as_str(), "KUBE-SVC-XPGD46QRK7WJZT7O");
         let endpoint = PoolEndpoint { ip: "10.180.0.1".parse().unwrap(), port: 80, is_local: false };
-        assert_eq!(svc1.endpoint(&endpoint), "KUBE-SEP-SXIVWICOYRO3J4NJ");
+        assert_eq!(svc1.endpoint(&endpoint).as_str(), "KUBE-SEP-SXIVWICOYRO3J4NJ");
         let dns = names("kube-system/kube-dns", "dns", Protocol::Udp);
-        assert_eq!(dns.external(), "KUBE-EXT-TCOU7JCQXEZGVUNU");
+        assert_eq!(dns.external().as_str(), "KUBE-EXT-TCOU7JCQXEZGVUNU");
         let unnamed = names("shop/itl", "", Protocol::Tcp);
-        assert_eq!(unnamed.pool(PoolScope::Local), "KUBE-SVL-5VKOFMF3EIZVW3TE");
+        assert_eq!(unnamed.pool(PoolScope::Local).as_str(), "KUBE-SVL-5VKOFMF3EIZVW3TE");
         let six = PoolEndpoint { ip: "fd00:244:1::5".parse().unwrap(), port: 8080, is_local: true };
-        assert_eq!(names("shop/web6", "http", Protocol::Tcp).endpoint(&six), "KUBE-SEP-CGFR5YCB4BQQG5YO");
+        assert_eq!(
+            names("shop/web6", "http", Protocol::Tcp).endpoint(&six).as_str(),
+            "KUBE-SEP-CGFR5YCB4BQQG5YO"
+        );
     }
 }

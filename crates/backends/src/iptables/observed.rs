@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ferrule_kernel::iptables::{RuleWords, Saved};
+use ferrule_kernel::iptables::{ChainName, RuleText, RuleWords, Saved};
 
-use super::base::{JUMPS, Table};
+use super::base::{Jump, Table};
 use super::edit::Edit;
+use super::localnet;
 use super::names::{OF_POOLS, OF_SERVICES};
 use super::program::Program;
 
@@ -22,22 +23,24 @@ pub(super) enum Accuracy {
 pub(super) struct Observed<'a> {
     saved: &'a Saved,
     accuracy: Accuracy,
+    /// What was read, and is to be compared.
+    tables: Vec<Table>,
     /// The rules of each chain.
     rules: BTreeMap<(&'a str, &'a str), Vec<&'a str>>,
 }
 
 impl<'a> Observed<'a> {
-    pub(super) fn of(saved: &'a Saved, accuracy: Accuracy) -> Self {
+    pub(super) fn of(saved: &'a Saved, accuracy: Accuracy, tables: Vec<Table>) -> Self {
         let mut rules: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for table in &saved.tables {
             for chain in &table.chains {
-                rules.entry((&table.name, &chain.name)).or_default();
+                rules.entry((&table.name, chain.name.as_str())).or_default();
             }
             for rule in &table.rules {
-                rules.entry((&table.name, &rule.chain)).or_default().push(&rule.text);
+                rules.entry((&table.name, rule.chain.as_str())).or_default().push(rule.text.as_str());
             }
         }
-        Self { saved, accuracy, rules }
+        Self { saved, accuracy, tables, rules }
     }
 
     /// Whether an earlier run wrote here.
@@ -49,29 +52,51 @@ impl<'a> Observed<'a> {
     pub(super) fn corrections(&self, program: &Program) -> Edit {
         let mut edit = Edit::default();
         let mut wanted = BTreeSet::new();
-        for (table, chain, rules) in program.chains() {
-            if !self.holds(program, (table, chain), &rules) {
+        for (table, chain, rules) in program.chains().filter(|(table, ..)| self.tables.contains(table)) {
+            wanted.insert((table, chain.clone()));
+            if !self.holds(program, (table, chain.as_str()), &rules) {
                 edit.refill(table, chain, rules);
             }
-            wanted.insert((table, chain));
         }
-        for (table, chain) in Program::bare_chains() {
-            if !wanted.contains(&(table, chain)) && !self.rules.contains_key(&(table.name(), chain)) {
-                edit.refill(table, chain, Vec::new());
+        for (table, chain) in
+            Program::bare_chains().into_iter().filter(|(table, _)| self.tables.contains(table))
+        {
+            let name = ChainName::fixed(chain);
+            if !self.rules.contains_key(&(table.name(), chain)) && !wanted.contains(&(table, name.clone())) {
+                edit.refill(table, name, Vec::new());
             }
         }
-        for jump in &JUMPS {
-            let there = self.rules.get(&(jump.table.name(), jump.from)).map_or(&[][..], Vec::as_slice);
-            let rule = RuleWords::of(jump.rule);
-            if !there.iter().any(|text| text.contains("KUBE-") && RuleWords::of(text) == rule) {
+        for jump in program.jumps().filter(|jump| self.tables.contains(&jump.table)) {
+            if !self.has_jump(jump) {
                 edit.jump(jump);
             }
         }
+        self.unguarded(&wanted, &mut edit);
         self.stale(&wanted, &mut edit);
         edit
     }
 
-    fn holds(&self, program: &Program, (table, chain): (Table, &str), wanted: &[Box<str>]) -> bool {
+    fn has_jump(&self, jump: &Jump) -> bool {
+        let there = self.rules.get(&(jump.table.name(), jump.from)).map_or(&[][..], Vec::as_slice);
+        let (_, target) = jump.rule.rsplit_once(' ').unwrap_or_default();
+        let rule = RuleWords::of(jump.rule);
+        there.iter().any(|text| text.contains(target) && RuleWords::of(text) == rule)
+    }
+
+    /// What guards loopback addresses goes if they are not served any more.
+    fn unguarded(&self, wanted: &BTreeSet<(Table, ChainName)>, edit: &mut Edit) {
+        let (table, chain) = (Table::Mangle, localnet::chain());
+        let is_there = self.rules.contains_key(&(table.name(), chain.as_str()));
+        if !self.tables.contains(&table) || !is_there || wanted.contains(&(table, chain.clone())) {
+            return;
+        }
+        if self.has_jump(&localnet::JUMP) {
+            edit.remove_jump(&localnet::JUMP);
+        }
+        edit.remove(table, chain);
+    }
+
+    fn holds(&self, program: &Program, (table, chain): (Table, &str), wanted: &[RuleText]) -> bool {
         let Some(there) = self.rules.get(&(table.name(), chain)).filter(|there| there.len() == wanted.len())
         else {
             return false;
@@ -83,7 +108,7 @@ impl<'a> Observed<'a> {
             words => words,
         };
         let mut there: Vec<RuleWords> = there.iter().map(|text| read(text)).collect();
-        let mut wanted: Vec<RuleWords> = wanted.iter().map(|text| read(text)).collect();
+        let mut wanted: Vec<RuleWords> = wanted.iter().map(|text| read(text.as_str())).collect();
         // In a shared chain only the end has its place.
         if let Some(tail) = program.tail_of(table, chain) {
             let front = wanted.len().saturating_sub(tail);
@@ -96,22 +121,25 @@ impl<'a> Observed<'a> {
     }
 
     /// Chains of Services that are no more. What another program jumps to can only be emptied.
-    fn stale(&self, wanted: &BTreeSet<(Table, &str)>, edit: &mut Edit) {
+    fn stale(&self, wanted: &BTreeSet<(Table, ChainName)>, edit: &mut Edit) {
         let Some(nat) = self.saved.table(Table::Nat.name()) else { return };
-        let of_service = |chain: &str| OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning));
+        let of_service =
+            |chain: &ChainName| OF_SERVICES.iter().any(|beginning| chain.as_str().starts_with(beginning));
+        let is_wanted = |chain: &ChainName| wanted.contains(&(Table::Nat, chain.clone()));
         // Ours are those that are written or go; other programs too begin names with KUBE-.
-        let is_ours = |chain: &str| of_service(chain) || wanted.contains(&(Table::Nat, chain));
-        let others = nat.rules.iter().filter(|rule| !is_ours(&rule.chain) && rule.text.contains("KUBE-"));
-        let targets: Vec<RuleWords> = others.map(|rule| RuleWords::of(&rule.text)).collect();
+        let is_ours = |chain: &ChainName| of_service(chain) || is_wanted(chain);
+        let others =
+            nat.rules.iter().filter(|rule| !is_ours(&rule.chain) && rule.text.as_str().contains("KUBE-"));
+        let targets: Vec<RuleWords> = others.map(|rule| RuleWords::of(rule.text.as_str())).collect();
         let used: BTreeSet<&str> = targets.iter().filter_map(RuleWords::target).collect();
-        for chain in nat.chains.iter().map(|chain| chain.name.as_str()) {
-            if !of_service(chain) || wanted.contains(&(Table::Nat, chain)) {
+        for chain in nat.chains.iter().map(|chain| &chain.name) {
+            if !of_service(chain) || is_wanted(chain) {
                 continue;
             }
-            match used.contains(chain) {
-                false => edit.remove(Table::Nat, chain),
-                true if self.rules.get(&("nat", chain)).is_some_and(|rules| !rules.is_empty()) => {
-                    edit.empty(Table::Nat, chain);
+            match used.contains(chain.as_str()) {
+                false => edit.remove(Table::Nat, chain.clone()),
+                true if self.rules.get(&("nat", chain.as_str())).is_some_and(|rules| !rules.is_empty()) => {
+                    edit.empty(Table::Nat, chain.clone());
                 }
                 true => {}
             }

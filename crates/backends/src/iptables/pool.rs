@@ -1,6 +1,9 @@
 //! The chains of a Service port: how connections are spread, and what one endpoint is.
 
+use ferrule_kernel::iptables::{Block, Probability, Quoted, RuleBuilder, RuleText};
 use ferrule_plan::{LocalPods, NodeTraffic, Pool, PoolEndpoint, PoolScope};
+
+use ipnet::IpNet;
 
 use super::names::{MARK, PortNames, address};
 
@@ -19,48 +22,44 @@ impl EndpointComments {
         if endpoints > Self::MOST { Self::LeftOut } else { Self::Written }
     }
 
-    fn text(self, comment: &str) -> String {
-        let quote = if comment.contains(' ') { "\"" } else { "" };
+    /// Begins a rule, with the comment if it is written.
+    fn begin(self, comment: &str) -> RuleBuilder {
         match self {
-            Self::Written => format!("-m comment --comment {quote}{comment}{quote} "),
-            Self::LeftOut => String::new(),
+            Self::Written => RuleText::build().comment(comment),
+            Self::LeftOut => RuleText::build(),
         }
     }
 }
 
 /// The rules that spread connections over a pool.
-pub(super) fn spreading(names: &PortNames, pool: &Pool, comments: EndpointComments) -> Vec<String> {
-    let comment =
-        |endpoint: &PoolEndpoint| comments.text(&format!("{} -> {}", names.text, address(endpoint)));
+pub(super) fn spreading(names: &PortNames, pool: &Pool, comments: EndpointComments) -> Vec<RuleText> {
+    let begin = |endpoint: &PoolEndpoint| comments.begin(&format!("{} -> {}", names.text, address(endpoint)));
     let mut rules = Vec::with_capacity(pool.endpoints.len());
     if let Some(seconds) = pool.affinity_seconds {
         for endpoint in &pool.endpoints {
             let chain = names.endpoint(endpoint);
-            rules.push(format!(
-                "{}-m recent --name {chain} --rcheck --seconds {seconds} --reap -j {chain}",
-                comment(endpoint)
-            ));
+            let known = begin(endpoint).with("-m recent --name").with(&chain).with("--rcheck --seconds");
+            rules.push(known.with(seconds).with("--reap -j").with(&chain).done());
         }
     }
     let count = pool.endpoints.len();
     for (at, endpoint) in pool.endpoints.iter().enumerate() {
         let left = count - at;
-        let chance = if left > 1 {
-            format!("-m statistic --mode random --probability {} ", probability(left))
-        } else {
-            String::new()
+        let rule = match begin(endpoint) {
+            rule if left > 1 => rule.with("-m statistic --mode random --probability").with(probability(left)),
+            rule => rule,
         };
-        rules.push(format!("{}{chance}-j {}", comment(endpoint), names.endpoint(endpoint)));
+        rules.push(rule.with("-j").with(&names.endpoint(endpoint)).done());
     }
     rules
 }
 
 /// The chance of the first of so many.
-pub(super) fn probability(of: usize) -> String {
+pub(super) fn probability(of: usize) -> Probability {
     // Far below 2^52 endpoints, so nothing is lost.
     #[expect(clippy::cast_precision_loss, reason = "a number of endpoints")]
     let share = 1.0 / of as f64;
-    format!("{share:.10}")
+    Probability(share)
 }
 
 /// The rules of one endpoint: one that gets its own packet back must not see itself as the client.
@@ -68,32 +67,40 @@ pub(super) fn endpoint(
     names: &PortNames,
     endpoint: &PoolEndpoint,
     (is_sticky, comments): (bool, EndpointComments),
-) -> Vec<String> {
-    let comment = comments.text(&names.text);
-    let protocol = names.protocol;
-    let sticky = if is_sticky {
-        format!("-m recent --name {} --set ", names.endpoint(endpoint))
-    } else {
-        String::new()
+) -> Vec<RuleText> {
+    let own = comments.begin(&names.text).with("-s").with(endpoint.ip).with("-j").with(MARK);
+    let sticky = match comments.begin(&names.text) {
+        rule if is_sticky => rule.with("-m recent --name").with(&names.endpoint(endpoint)).with("--set"),
+        rule => rule,
     };
-    vec![
-        format!("{comment}-s {} -j {MARK}", endpoint.ip),
-        format!(
-            "{comment}{sticky}-m {protocol} -p {protocol} -j DNAT --to-destination {}",
-            address(endpoint)
-        ),
-    ]
+    let protocol = names.matching_protocol().done();
+    let translated = sticky.with(&protocol).with("-j DNAT --to-destination").with(address(endpoint));
+    vec![own.done(), translated.done()]
 }
 
 /// How packets of this node's pods, or those of everybody else, are known.
-pub(super) fn local_pods(node: &NodeTraffic) -> Option<[String; 2]> {
+pub(super) fn local_pods(node: &NodeTraffic) -> Option<[RuleText; 2]> {
     let of = match node.local_pods.as_ref()? {
-        LocalPods::From(block) => format!("-s {block}"),
-        LocalPods::ByInterface(name) => format!("-i {name}"),
-        LocalPods::ByInterfacePrefix(prefix) => format!("-i {prefix}+"),
+        LocalPods::From(block) => RuleText::build().with("-s").with(written(block)),
+        LocalPods::ByInterface(name) => RuleText::build().with("-i").with(Quoted::new(name)),
+        LocalPods::ByInterfacePrefix(prefix) => RuleText::build().with("-i").with(beginning_with(prefix)),
     };
-    let others = format!("! {of}");
+    let of = of.done();
+    let others = RuleText::build().with("!").with(&of).done();
     Some([of, others])
+}
+
+/// Every interface whose name begins so: for iptables that is a plus sign behind it. Where there is no room for one, there is
+/// none for a longer name either.
+fn beginning_with(prefix: &str) -> Quoted {
+    const LONGEST_NAME: usize = 15;
+    let wildcard = if prefix.len() < LONGEST_NAME { "+" } else { "" };
+    Quoted::new(&format!("{prefix}{wildcard}"))
+}
+
+/// A block as rules have it.
+pub(super) fn written(block: &IpNet) -> Block {
+    Block { address: block.addr(), length: block.prefix_len() }
 }
 
 /// The two pools there are.
@@ -106,9 +113,9 @@ mod tests {
     /// Row: iptables J15
     #[test]
     fn probabilities_have_ten_decimals_and_fall_with_every_endpoint() {
-        let shown = [1, 2, 3, 10, 100_001].map(probability);
+        let shown = [1, 2, 3, 10, 100_001].map(|of| probability(of).to_string());
         assert_eq!(shown, ["1.0000000000", "0.5000000000", "0.3333333333", "0.1000000000", "0.0000099999"]);
-        let all: Vec<String> = (2..=100_000).map(probability).collect();
+        let all: Vec<String> = (2..=100_000).map(|of| probability(of).to_string()).collect();
         assert!(all.windows(2).all(|pair| pair[0] > pair[1]));
     }
 }

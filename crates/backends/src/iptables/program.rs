@@ -2,35 +2,44 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ferrule_kernel::iptables::{ChainName, RestoreText, RuleText};
 use ferrule_model::ServicePortName;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
-use super::base::{Base, Dispatch, Host, Table};
+use super::base::{Base, Dispatch, Host, JUMPS, Jump, Table};
 use super::edit::Edit;
 use super::frontend::{Compiler, PortRules};
+use super::localnet;
 use super::names::{CANARY, FIREWALL};
 use super::pool::EndpointComments;
 
 /// All rules of one family.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Program {
     host: Host,
     base: Base,
     ports: BTreeMap<ServicePortName, PortRules>,
     /// How many rules each shared chain has.
     shared: BTreeMap<Dispatch, usize>,
-    /// Ports that the plan has and the tables have not: iptables refused their rules.
-    left_out: BTreeSet<ServicePortName>,
+    /// Ports that the plan has and the tables have not: iptables refused these rules of theirs.
+    quarantined: BTreeMap<ServicePortName, PortRules>,
 }
 
 impl Program {
     /// For a plan, but for some of its ports.
-    pub(super) fn of(plan: &FamilyPlan, host: Host, left_out: BTreeSet<ServicePortName>) -> Self {
+    pub(super) fn of(plan: &FamilyPlan, host: Host, quarantined: &BTreeSet<ServicePortName>) -> Self {
         let base = Base::of(&plan.node, host);
-        let mut program = Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new(), left_out };
+        let quarantine = BTreeMap::new();
+        let mut program =
+            Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new(), quarantined: quarantine };
         let compiler = program.compiler(plan);
-        for port in plan.ports().filter(|port| !program.left_out.contains(port.owner())).collect::<Vec<_>>() {
-            program.exchange(port.owner(), Some(compiler.rules_of(port)));
+        for port in plan.ports() {
+            let (owner, rules) = (port.owner(), compiler.rules_of(port));
+            if quarantined.contains(owner) {
+                program.quarantined.insert(owner.clone(), rules);
+            } else {
+                program.exchange(owner, Some(rules));
+            }
         }
         program
     }
@@ -63,7 +72,7 @@ impl Program {
         let owners = if delta.node { self.everyone(plan) } else { self.touched(plan, delta) };
         for owner in owners {
             // What is new about it may be what makes its rules good.
-            self.left_out.remove(&owner);
+            self.quarantined.remove(&owner);
             let now = compiler.port(&owner);
             let was = self.exchange(&owner, now);
             edit.exchange(&was.unwrap_or_default(), self.ports.get(&owner));
@@ -81,8 +90,22 @@ impl Program {
     }
 
     /// The ports that are not in the tables, though the plan has them.
-    pub(super) fn left_out(&self) -> &BTreeSet<ServicePortName> {
-        &self.left_out
+    pub(super) fn quarantined(&self) -> BTreeSet<ServicePortName> {
+        self.quarantined.keys().cloned().collect()
+    }
+
+    /// How many there are.
+    pub(super) fn quarantined_count(&self) -> usize {
+        self.quarantined.len()
+    }
+
+    /// What would be written for them.
+    pub(super) fn quarantined_text(&self) -> RestoreText {
+        let mut edit = Edit::default();
+        for rules in self.quarantined.values() {
+            edit.exchange(&PortRules::default(), Some(rules));
+        }
+        edit.text()
     }
 
     /// Whether some rules count packets.
@@ -95,7 +118,7 @@ impl Program {
         let rest = ["-A ", "-I "].into_iter().find_map(|command| line.strip_prefix(command))?;
         let (chain, rule) = rest.split_once(' ').unwrap_or((rest, ""));
         let is_shared =
-            |(dispatch, text): &(Dispatch, Box<str>)| dispatch.chain().1 == chain && **text == *rule;
+            |(dispatch, text): &(Dispatch, RuleText)| dispatch.chain().1 == chain && text.as_str() == rule;
         let mut ports = self.ports.iter();
         let found =
             ports.find(|(_, rules)| rules.chains.contains_key(chain) || rules.dispatch.iter().any(is_shared));
@@ -106,8 +129,16 @@ impl Program {
         let was = std::mem::replace(&mut self.base, base);
         for (table, name, rules) in &self.base.chains {
             if !was.chains.iter().any(|chain| chain == &(*table, *name, rules.clone())) {
-                edit.refill(*table, name, rules.iter().map(|rule| rule.as_str().into()).collect());
+                edit.refill(*table, ChainName::fixed(name), rules.clone());
             }
+        }
+        match (was.guards_loopback(), self.base.guards_loopback()) {
+            (false, true) => edit.jump(&localnet::JUMP),
+            (true, false) => {
+                edit.remove_jump(&localnet::JUMP);
+                edit.remove(Table::Mangle, localnet::chain());
+            }
+            (true, true) | (false, false) => {}
         }
         if was.tail != self.base.tail {
             edit.refill_shared(Dispatch::Services, self.shared_rules(Dispatch::Services));
@@ -132,22 +163,26 @@ impl Program {
     }
 
     /// Every chain with its rules, by table and name.
-    pub(super) fn chains(&self) -> impl Iterator<Item = (Table, &str, Vec<Box<str>>)> {
+    pub(super) fn chains(&self) -> impl Iterator<Item = (Table, ChainName, Vec<RuleText>)> {
         let shared = Dispatch::ALL.into_iter().map(|dispatch| {
             let (table, name) = dispatch.chain();
-            (table, name, self.shared_rules(dispatch))
+            (table, ChainName::fixed(name), self.shared_rules(dispatch))
         });
-        let base = self.base.chains.iter().map(|(table, name, rules)| {
-            (*table, *name, rules.iter().map(|rule| rule.as_str().into()).collect())
-        });
+        let base = self.base.chains.iter();
+        let base = base.map(|(table, name, rules)| (*table, ChainName::fixed(name), rules.clone()));
         let own = self.ports.values().flat_map(|rules| &rules.chains);
-        let own = own.map(|(name, rules)| (Table::Nat, &**name, rules.to_vec()));
+        let own = own.map(|(name, rules)| (Table::Nat, name.clone(), rules.to_vec()));
         shared.chain(base).chain(own)
     }
 
     /// Chains that are to be there, whatever is in them.
     pub(super) fn bare_chains() -> [(Table, &'static str); 4] {
         [(Table::Filter, FIREWALL), (Table::Filter, CANARY), (Table::Nat, CANARY), (Table::Mangle, CANARY)]
+    }
+
+    /// The rules that lead into our chains.
+    pub(super) fn jumps(&self) -> impl Iterator<Item = &'static Jump> {
+        JUMPS.iter().chain(self.base.guards_loopback().then_some(&localnet::JUMP))
     }
 
     /// How many rules come last in a chain, in that order.
@@ -168,10 +203,10 @@ impl Program {
         }
     }
 
-    fn shared_rules(&self, dispatch: Dispatch) -> Vec<Box<str>> {
+    fn shared_rules(&self, dispatch: Dispatch) -> Vec<RuleText> {
         let ports = self.ports.values().flat_map(|rules| &rules.dispatch);
         let rules = ports.filter(|(chain, _)| *chain == dispatch).map(|(_, rule)| rule.clone());
         let tail = if dispatch == Dispatch::Services { &self.base.tail[..] } else { &[] };
-        rules.chain(tail.iter().map(|rule| rule.as_str().into())).collect()
+        rules.chain(tail.iter().cloned()).collect()
     }
 }

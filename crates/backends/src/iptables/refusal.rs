@@ -14,12 +14,14 @@ pub struct Refusal {
     pub what: Refused,
     /// Why.
     pub error: IptablesError,
+    /// Whether it was refused before, and nothing about it changed.
+    pub is_repeated: bool,
 }
 
 /// What is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// All rules of a Service port, until it changes or all rules are looked at.
+    /// All rules of a Service port, until it changes or iptables takes them.
     Port(ServicePortName),
     /// Counting packets, from now on.
     Counters,

@@ -2,9 +2,10 @@
 
 use ferrule_backends::iptables::{Host, Reconciler};
 use ferrule_backends::{Reason, RuleCounts, SyncError, SyncReport};
-use ferrule_kernel::iptables::{IptablesError, Programs, Saved, Variant};
+use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Saved, Variant};
 use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::subprocess::Cancel;
 use ferrule_model::IpFamily;
 use ferrule_plan::FamilyPlan;
 use ferrule_testkit::World;
@@ -99,7 +100,7 @@ impl<K: XTables> Lab<K> {
 
 /// How many rules there are in all, in filter and nat.
 pub fn totals(report: &SyncReport) -> (usize, usize) {
-    let RuleCounts { filter, nat } = report.rules.expect("counts");
+    let RuleCounts { filter, nat, .. } = report.rules.expect("counts");
     (filter.0, nat.0)
 }
 
@@ -128,9 +129,22 @@ impl<K: XTables> XTables for Recording<K> {
         self.tables.save()
     }
 
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
-        self.texts.push(text.to_owned());
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
+        self.texts.push(text.to_string());
         self.tables.restore(text)
+    }
+
+    fn save_tables(&mut self, tables: &[&'static str], cancel: &Cancel) -> Result<Saved, IptablesError> {
+        self.saves += 1;
+        self.tables.save_tables(tables, cancel)
+    }
+
+    fn check_lock(&mut self) -> Result<(), IptablesError> {
+        self.tables.check_lock()
+    }
+
+    fn test(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
+        self.tables.test(text)
     }
 
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
@@ -147,7 +161,15 @@ impl XTables for Nowhere {
         Ok(Saved::default())
     }
 
-    fn restore(&mut self, _: &str) -> Result<(), IptablesError> {
+    fn restore(&mut self, _: &RestoreText) -> Result<(), IptablesError> {
+        Ok(())
+    }
+
+    fn save_tables(&mut self, _: &[&'static str], _: &Cancel) -> Result<Saved, IptablesError> {
+        Ok(Saved::default())
+    }
+
+    fn test(&mut self, _: &RestoreText) -> Result<(), IptablesError> {
         Ok(())
     }
 

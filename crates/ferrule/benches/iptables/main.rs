@@ -42,10 +42,10 @@ fn main() {
 }
 
 fn compared(services: usize, variant: Variant, [ours, theirs]: [Option<Found>; 2]) -> Vec<String> {
-    let row = |what: &str, of: &dyn Fn(&Found) -> Option<Duration>| {
+    let row = |what: &str, of: &dyn Fn(&Found) -> Option<String>| {
         let shown = |found: &Option<Found>| match found {
-            None => "not within three minutes".into(),
-            Some(found) => of(found).map_or_else(String::new, shown),
+            None => "not within ten minutes".into(),
+            Some(found) => of(found).unwrap_or_else(|| "–".into()),
         };
         let is_any = [&ours, &theirs].iter().any(|found| found.as_ref().and_then(of).is_some());
         let row =
@@ -53,12 +53,21 @@ fn compared(services: usize, variant: Variant, [ours, theirs]: [Option<Found>; 2
         is_any.then_some(row)
     };
     let rows = [
-        row("start, until all rules are written", &|found| Some(found.start)),
-        row("of that, the first sync", &|found| Some(found.first_sync)),
-        row("the lock held meanwhile", &|found| found.lock_at_start),
-        row("one endpoint replaced: the sync", &|found| Some(found.change)),
-        row("one endpoint replaced: from the API server to the rule", &|found| Some(found.latency)),
-        row("the lock held for it", &|found| found.lock_for_change),
+        row("start, until all rules are written", &|found| Some(shown(found.start))),
+        row("of that, the first sync", &|found| Some(shown(found.first_sync))),
+        row("the lock held meanwhile", &|found| found.lock_at_start.map(shown)),
+        row("the slowest of eight new Services right after the start", &|found| {
+            Some(shown(found.slowest_new_service))
+        }),
+        row("one endpoint replaced: the sync", &|found| Some(shown(found.change))),
+        row("one endpoint replaced: from the API server to the rule", &|found| Some(shown(found.latency))),
+        row("the lock held for it", &|found| found.lock_for_change.map(shown)),
+        row("repairs though nobody touched the rules", &|found| {
+            found.false_alarms.map(|count| count.to_string())
+        }),
+        row("resident memory, and the most there was", &|found| {
+            Some(format!("{:.0} MiB, {:.0} MiB", found.resident.0, found.resident.1))
+        }),
     ];
     rows.into_iter().flatten().collect()
 }

@@ -1,31 +1,26 @@
-//! iptables mode: what of this host it depends on, and whether somebody emptied the tables.
+//! iptables mode: what of this host it depends on, and who keeps and checks its rules.
 
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender as Sender;
-use std::time::{Duration, Instant};
 
 use ferrule_backends::Dataplane;
-use ferrule_backends::iptables::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Pulse, Reconciler, pulse};
+use ferrule_backends::iptables::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Reconciler, Verifier};
 use ferrule_kernel::iptables::{IptablesError, Programs};
 use ferrule_kernel::nft::Family;
-use ferrule_kernel::sysctl::{self, SysctlError};
+use ferrule_kernel::sysctl;
 use ferrule_kernel::{accounting, interfaces};
-use ferrule_model::{IpFamily, NodeIps, PerFamily};
-use tracing::{error, info, warn};
+use ferrule_model::{IpFamily, PerFamily};
+use tracing::info;
 
 use super::Event;
-use super::drift::Drift;
-use super::rhythm::Rhythm;
+use super::check_schedule::CheckSchedule;
+use super::localnet::Localnet;
+use super::rule_check::RuleCheck;
 use super::start::StartError;
-use crate::causes::with_causes;
-use crate::resolve::node_ports;
 use crate::settings::Settings;
-
-/// Who empties one table may empty the others; for so long that is waited for.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
-const FLUSH_STEP: Duration = Duration::from_millis(100);
+use crate::status::Status;
 
 /// The programs of the families that are served.
 pub type Served = PerFamily<Programs>;
@@ -40,23 +35,47 @@ pub fn usable() -> PerFamily<Result<Programs, IptablesError>> {
     found
 }
 
-/// Keeps the rules of each family.
-pub fn dataplanes(served: Served, host: Host) -> PerFamily<Box<dyn Dataplane>> {
+/// Who is told what the checks of the rules find, and when they are made.
+pub struct Checks<'a> {
+    /// The loop.
+    pub events: &'a Sender<Event>,
+    /// When.
+    pub schedule: &'a Arc<CheckSchedule>,
+    /// Where it is noted.
+    pub status: &'a Arc<Status>,
+}
+
+/// Keeps the rules of each family, and begins to check them.
+pub fn dataplanes(
+    served: Served,
+    host: Host,
+    checks: &Checks<'_>,
+) -> io::Result<PerFamily<Box<dyn Dataplane>>> {
     let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
     for (family, programs) in served.iter() {
         info!(v = 2, %family, program = programs.name("-restore"), "Using iptables");
-        dataplanes.set(family, Box::new(Reconciler::new(*programs, host).counting(has_counter)));
+        let reconciler = Reconciler::new(*programs, host).counting(has_counter);
+        let check = RuleCheck {
+            family,
+            verifier: Verifier::new(*programs, reconciler.known()),
+            schedule: Arc::clone(checks.schedule),
+            events: checks.events.clone(),
+            status: Arc::clone(checks.status),
+        };
+        check.start()?;
+        dataplanes.set(family, Box::new(reconciler));
     }
-    dataplanes
+    Ok(dataplanes)
 }
 
 /// What of this host the rules depend on.
-pub fn host() -> Host {
+pub fn host(localnet: Option<&Localnet>) -> Host {
     let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
     Host {
         tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
         counts_invalid: has_counter(INVALID_COUNTER),
         counts_loopback: has_counter(LOOPBACK_COUNTER),
+        localnet_before: localnet.map(|localnet| localnet.before).unwrap_or_default(),
     }
 }
 
@@ -69,66 +88,6 @@ pub fn prepare(settings: &Settings) -> Result<(), StartError> {
     // Which of them is the node's does not matter: loopback is what is asked for, and none of these is.
     let addresses = interfaces::addresses()?.into_iter().map(|found| found.address);
     let host_ips: Vec<IpAddr> = addresses.filter(|ip| !ip.is_loopback()).collect();
-    Ok(route_loopback(settings, &host_ips)?)
-}
-
-/// Lets the kernel route what is sent to NodePorts on loopback addresses, if they are to be served there.
-pub fn route_loopback(settings: &Settings, host_ips: &[IpAddr]) -> Result<(), SysctlError> {
-    let ips = NodeIps::settle(host_ips, Some(settings.bind_address));
-    let ports = node_ports(&settings.node_port_addresses, &ips);
-    let loopback = ports.blocks.iter().find(|block| block.network().is_loopback());
-    if let Some(block) = loopback.filter(|block| !settings.localhost_node_ports || block.network().is_ipv6())
-    {
-        error!(%block, "NodePorts are not served on localhost, though --nodeport-addresses lists it");
-    }
-    if settings.localhost_node_ports && ports.v4.contains_ipv4_loopback() {
-        info!("Setting route_localnet=1 to allow node-ports on localhost");
-        sysctl::ensure("net/ipv4/conf/all/route_localnet", "1")?;
-    }
-    Ok(())
-}
-
-/// Looks from time to time whether the rules are still there; ends with the loop.
-pub fn watch(served: Served, rhythm: Arc<Rhythm>, events: Sender<Event>) -> io::Result<()> {
-    let work = move || {
-        let mut looked = Instant::now();
-        loop {
-            rhythm.rest();
-            for (family, programs) in served.iter() {
-                let Some(drift) = lost(family, *programs) else { continue };
-                // The repair looks at every rule too.
-                looked = Instant::now();
-                if events.send(Event::Drift(drift)).is_err() {
-                    return;
-                }
-            }
-            if looked.elapsed() >= rhythm.between_looks() {
-                looked = Instant::now();
-                if events.send(Event::RulesUncertain).is_err() {
-                    return;
-                }
-            }
-        }
-    };
-    std::thread::Builder::new().name("canary".to_owned()).spawn(work).map(drop)
-}
-
-/// What was lost, once nobody seems to be at it any more.
-fn lost(family: IpFamily, mut programs: Programs) -> Option<Drift> {
-    let since = Instant::now();
-    let tables = loop {
-        match pulse(&mut programs) {
-            Ok(Pulse::Steady) => return None,
-            Ok(Pulse::Gone) => break "all tables".to_owned(),
-            Ok(Pulse::Failing(tables)) if since.elapsed() >= FLUSH_PATIENCE => {
-                break format!("tables {}", tables.join(", "));
-            }
-            Ok(Pulse::Failing(_)) => std::thread::park_timeout(FLUSH_STEP),
-            Err(error) => {
-                warn!(%family, err = with_causes(&error), "Cannot see whether the rules are still there");
-                return None;
-            }
-        }
-    };
-    Some(Drift { family, what: format!("{tables} emptied"), by: None })
+    let programs = Programs::choose(Family::Ip).map_err(StartError::Iptables)?;
+    Localnet::begin(programs, settings, &host_ips).map(drop).map_err(StartError::Loopback)
 }

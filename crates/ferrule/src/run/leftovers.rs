@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrule_kernel::iptables::Programs;
 use ferrule_model::PerFamily;
@@ -43,11 +43,19 @@ fn until_gone<E>(period: Duration, mut attempt: impl FnMut() -> Result<(), E>, t
     while let Err(error) = attempt() {
         failures += 1;
         tell(&error);
-        thread::park_timeout(pause);
+        pass(pause);
         pause = (pause * 2).min(LONGEST.max(period));
     }
     if failures > 0 {
         info!(failures, "Nothing is left of other modes");
+    }
+}
+
+/// Lets a time pass. Threads that wait for a program's output leave a wake-up behind, so one wait may end at once.
+fn pass(time: Duration) {
+    let since = Instant::now();
+    while let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
+        thread::park_timeout(left);
     }
 }
 
@@ -66,5 +74,13 @@ mod tests {
         };
         until_gone(Duration::from_millis(1), attempt, |_| told.set(told.get() + 1));
         assert_eq!((tries.get(), told.get()), (4, 3));
+    }
+
+    #[test]
+    fn a_wake_up_that_was_left_behind_does_not_shorten_a_pause() {
+        let (began, pause) = (Instant::now(), Duration::from_millis(30));
+        thread::current().unpark();
+        pass(pause);
+        assert!(began.elapsed() >= pause);
     }
 }

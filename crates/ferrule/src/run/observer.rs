@@ -85,6 +85,8 @@ impl Observer {
         if let Some(rules) = report.rules {
             self.status.metrics.rules(family, "filter", rules.filter);
             self.status.metrics.rules(family, "nat", rules.nat);
+            self.status.metrics.quarantined(family, rules.quarantined);
+            self.status.set_quarantined(family, rules.quarantined);
         }
     }
 

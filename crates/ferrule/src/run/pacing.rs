@@ -139,6 +139,11 @@ impl Pacing {
         self.next_unasked = now + if succeeded { self.pace.at_least_every } else { self.until_retry() };
     }
 
+    /// There is another sync by then, asked for or not.
+    pub fn retry_by(&mut self, at: Instant) {
+        self.next_unasked = self.next_unasked.min(at);
+    }
+
     fn until_retry(&self) -> Duration {
         let Retry { first, longest } = self.pace.retry;
         let doubled = 1_u32.checked_shl(self.failures.saturating_sub(1)).unwrap_or(u32::MAX);

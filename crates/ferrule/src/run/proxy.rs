@@ -5,13 +5,15 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::{Dataplane, Reason, SyncError, SyncReport, Way};
+use ferrule_backends::iptables::Correction;
+use ferrule_backends::{Dataplane, SyncError, SyncReport, Way};
 use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Timestamp, Touched};
 use ferrule_plan::{FamilyPlan, NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
 use tracing::{error, info, warn};
 
 use super::News;
 use super::drift::Drift;
+use super::family::{FamilyState, Need, is_locked};
 use super::flows::FlowCleaner;
 use super::observer::Observer;
 use super::repair_log::RepairLog;
@@ -27,37 +29,12 @@ pub struct Proxy {
     plan: NodePlan,
     /// What changed since the last plan.
     touched: Touched,
-    families: PerFamily<Served>,
+    families: PerFamily<FamilyState>,
     flows: FlowCleaner,
     observer: Observer,
     repairs: RepairLog,
     unusable: Told,
     contested: Told,
-}
-
-/// One family that is served.
-struct Served {
-    dataplane: Box<dyn Dataplane>,
-    need: Need,
-    /// Whether it was never synced.
-    is_first: bool,
-    /// Whether something of the plan was never written, since a sync failed or there was none.
-    is_behind: bool,
-    /// Flows that failed syncs would have made stale. Present too before the first success and when rules were missing: then
-    /// all flows are looked through.
-    missed: Option<StaleFlows>,
-    /// Whether something is to be taken away in a while.
-    lingering: bool,
-}
-
-/// What a family needs beside the changes of its plan.
-#[derive(Debug)]
-enum Need {
-    Nothing,
-    /// To find out how it stands: at the start, after a failure, now and then.
-    Look,
-    /// To be repaired, since somebody touched it.
-    Repair(Option<Drift>),
 }
 
 /// What a sync did.
@@ -72,11 +49,6 @@ impl Synced {
     pub fn is_well(&self) -> bool {
         self.families.iter().all(|(_, result)| result.is_ok())
     }
-
-    /// Whether all there was to do was to look.
-    pub fn wrote_nothing(&self) -> bool {
-        self.families.iter().all(|(_, result)| result.as_ref().is_ok_and(|report| report.commits == 0))
-    }
 }
 
 impl Proxy {
@@ -87,14 +59,6 @@ impl Proxy {
         flows: FlowCleaner,
         observer: Observer,
     ) -> Self {
-        let served = |_, dataplane| Served {
-            dataplane,
-            need: Need::Look,
-            is_first: true,
-            is_behind: true,
-            missed: Some(StaleFlows::default()),
-            lingering: false,
-        };
         observer.begins();
         let started = Timestamp::from_micros(jiff::Timestamp::now().as_microsecond());
         Self {
@@ -102,7 +66,7 @@ impl Proxy {
             cluster: Cluster::new(started),
             plan: NodePlan::default(),
             touched: Touched { node: true, ..Touched::default() },
-            families: dataplanes.map(served),
+            families: dataplanes.map(|_, dataplane| FamilyState::new(dataplane)),
             flows,
             observer,
             repairs: RepairLog::default(),
@@ -195,15 +159,34 @@ impl Proxy {
         }
     }
 
+    /// Notes what corrects rules that somebody touched.
+    pub fn take_correction(&mut self, drift: Drift, correction: Box<Correction>) {
+        if let Some(served) = self.families.slot(drift.family) {
+            served.also_needs(Need::Correct(drift, correction));
+        }
+    }
+
     /// Notes that the rules may not be what they were.
     pub fn look_again(&mut self) {
         for family in IpFamily::BOTH {
             if let Some(served) = self.families.slot(family)
-                && matches!(served.need, Need::Nothing)
+                && !served.dataplane.is_verified_elsewhere()
             {
-                served.need = Need::Look;
+                served.also_needs(Need::Look);
             }
         }
+    }
+
+    /// Notes that one family's rules are to be looked at.
+    pub fn look_at(&mut self, family: IpFamily) {
+        if let Some(served) = self.families.slot(family) {
+            served.also_needs(Need::Look);
+        }
+    }
+
+    /// Whether another program's lock is in the way of a sync.
+    pub fn is_waiting_for_lock(&self) -> bool {
+        self.families.iter().any(|(_, served)| served.is_waiting)
     }
 
     /// Plans what changed and brings the kernel in line.
@@ -243,58 +226,59 @@ impl Proxy {
         let plan = self.plan.families.get(family)?;
         let served = self.families.slot(family).as_mut()?;
         let need = std::mem::replace(&mut served.need, Need::Nothing);
-        let reason = match &need {
-            Need::Look => Reason::Look,
-            Need::Repair(_) => Reason::Repair,
-            Need::Nothing if delta.is_empty() => {
-                self.observer.is_in_line(family, plan, delta);
-                return None;
-            }
-            Need::Nothing => Reason::PlanChanged(delta),
-        };
+        if matches!(need, Need::Nothing) && delta.is_empty() {
+            self.observer.is_in_line(family, plan, delta);
+            return None;
+        }
         let began = Instant::now();
-        let result = served.sync(plan, reason, delta);
+        let result = served.sync(plan, &need, delta);
         let took = began.elapsed();
         tell_of_programs(family, served.dataplane.as_mut(), &self.observer);
         match &result {
-            Ok(report) => {
-                // What a look finds amiss though all went well before is somebody's doing.
-                let found = matches!(need, Need::Look) && !served.is_behind && report.way.is_repair();
-                let is_repair = found || matches!(need, Need::Repair(_));
-                match &need {
-                    Need::Repair(drift) => {
-                        self.repairs.tell(family, drift.as_ref(), (report.written, took));
-                    }
-                    Need::Look if found => self.repairs.tell(family, None, (report.written, took)),
-                    Need::Look | Need::Nothing => log_success(family, &need, report, took),
-                }
-                self.observer.succeeded(family, report, took);
-                served.is_behind = false;
-                if std::mem::take(&mut served.is_first) {
-                    self.observer.started(family, report);
-                }
-                let mut missed = std::mem::take(&mut served.missed);
-                if missed.is_some() {
-                    self.observer.is_checked_anew(family, plan);
-                }
-                if is_repair {
-                    self.observer.repaired(family);
-                    missed.get_or_insert_default();
-                }
-                self.observer.is_in_line(family, plan, delta);
-                served.lingering = report.lingering > 0;
-                self.flows.delete(family, stale_flows(plan, delta, missed));
-            }
+            Ok(report) => self.succeeded(family, &Done { need, report, took, delta }),
             Err(error) => {
-                error!(%family, err = with_causes(error), "Sync failed, it is tried again");
+                let waited = std::mem::take(&mut served.is_waiting);
+                served.failed(plan, delta, error);
+                if served.is_waiting && waited {
+                    return Some(result);
+                }
+                log_failure(family, error);
                 let kind = if matches!(need, Need::Nothing) { SyncKind::Partial } else { SyncKind::Full };
                 self.observer.failed(family, (error, kind), took);
-                served.is_behind |= !delta.is_empty();
-                served.need = Need::Look;
-                served.missed.get_or_insert_default().merge(StaleFlows::by_change(plan, delta));
             }
         }
         Some(result)
+    }
+
+    fn succeeded(&mut self, family: IpFamily, done: &Done<'_>) {
+        let Done { need, report, took, delta } = done;
+        let (Some(plan), Some(served)) = (self.plan.families.get(family), self.families.slot(family)) else {
+            return;
+        };
+        let repaired = need.repaired(report, served.is_behind);
+        match repaired {
+            Some(drift) => self.repairs.tell(family, drift, (report.written, *took)),
+            None => log_success(family, need, report, *took),
+        }
+        self.observer.succeeded(family, report, *took);
+        served.is_behind = false;
+        if std::mem::take(&mut served.is_waiting) {
+            info!(%family, "The xtables lock is free again, what waited for it is written");
+        }
+        if std::mem::take(&mut served.is_first) {
+            self.observer.started(family, report);
+        }
+        let mut missed = std::mem::take(&mut served.missed);
+        if missed.is_some() {
+            self.observer.is_checked_anew(family, plan);
+        }
+        if repaired.is_some() {
+            self.observer.repaired(family);
+            missed.get_or_insert_default();
+        }
+        self.observer.is_in_line(family, plan, delta);
+        served.lingering = report.lingering > 0;
+        self.flows.delete(family, stale_flows(plan, delta, missed));
     }
 
     /// Whether other programs write the rules.
@@ -331,21 +315,12 @@ impl Proxy {
     }
 }
 
-impl Served {
-    /// A look at what is there does not write what changed: that comes first.
-    fn sync(
-        &mut self,
-        plan: &FamilyPlan,
-        reason: Reason<'_>,
-        delta: &PlanDelta,
-    ) -> Result<SyncReport, SyncError> {
-        if !matches!(reason, Reason::Look) || self.is_first || delta.is_empty() {
-            return self.dataplane.sync(plan, reason);
-        }
-        let changed = self.dataplane.sync(plan, Reason::PlanChanged(delta))?;
-        let looked = self.dataplane.sync(plan, Reason::Look)?;
-        Ok(if looked.commits == 0 { SyncReport { lingering: looked.lingering, ..changed } } else { looked })
-    }
+/// A sync that succeeded.
+struct Done<'a> {
+    need: Need,
+    report: &'a SyncReport,
+    took: Duration,
+    delta: &'a PlanDelta,
 }
 
 /// Flows to be deleted after a success: those of this change, or all stale ones if the rules were not always what they should be.
@@ -384,8 +359,21 @@ fn tell_of_programs(family: IpFamily, dataplane: &mut dyn Dataplane, observer: &
     }
     for refusal in dataplane.refusals() {
         let (what, err) = (refusal.what.to_string(), with_causes(&refusal.error));
-        error!(%family, what, err, "iptables refuses some rules, the others are written");
         observer.refused(family);
+        if refusal.is_repeated {
+            info!(v = 2, %family, what, err, "iptables still refuses some rules");
+        } else {
+            error!(%family, what, err, "iptables refuses some rules, the others are written");
+        }
+    }
+}
+
+fn log_failure(family: IpFamily, error: &SyncError) {
+    let err = with_causes(error);
+    if is_locked(error) {
+        warn!(%family, err, "Changes wait until another program lets go of the xtables lock");
+    } else {
+        error!(%family, err, "Sync failed, it is tried again");
     }
 }
 
@@ -395,7 +383,7 @@ fn log_success(family: IpFamily, need: &Need, report: &SyncReport, took: Duratio
         Need::Look if way != Way::Adopted => {
             info!(%family, written, removed, commits, ?took, way = way.name(), "Rules written");
         }
-        Need::Look | Need::Nothing | Need::Repair(_) => {
+        Need::Look | Need::WriteRest | Need::Nothing | Need::Repair(_) | Need::Correct(..) => {
             info!(v = 2, %family, written, removed, commits, ?took, way = way.name(), "Synced");
         }
     }

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::mpsc::{SyncSender as Sender, TrySendError};
 use std::time::Duration;
 
+use ferrule_kernel::subprocess;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Ended, Event, log_end};
@@ -32,6 +33,7 @@ pub fn listen(events: Sender<Event>, log: LogHandle) -> io::Result<()> {
         });
         log_end(Ended::Signal(name));
         log.flush();
+        subprocess::end_all();
         std::process::exit(0);
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(work)?;

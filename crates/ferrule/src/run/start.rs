@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, SyncSender as Sender};
 use std::time::Duration;
 
 use ferrule_backends::Dataplane;
+use ferrule_backends::iptables::LocalnetError;
 use ferrule_backends::nftables::Reconciler;
 use ferrule_kernel::interfaces;
 use ferrule_kernel::iptables::IptablesError;
@@ -14,21 +15,22 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::probe::Unusable;
 use ferrule_kernel::profiling::heap;
+use ferrule_kernel::subprocess;
 use ferrule_kernel::sys;
-use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_watch::file::OpenError;
 use tokio::runtime::Handle;
 use tracing::{error, info, warn};
 
+use super::check_schedule::CheckSchedule;
 use super::drift::{self, ListenError};
 use super::flows::{Cleaned, FlowCleaner};
-use super::iptables::{self, Served};
+use super::iptables::{self, Checks, Served};
 use super::leftovers;
+use super::localnet::Localnet;
 use super::machine::Usable;
 use super::observer::Observer;
 use super::proxy::Proxy;
-use super::rhythm::Rhythm;
 use super::source::{self, Intake, Running, Source};
 use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
@@ -77,7 +79,7 @@ pub enum StartError {
     Iptables(#[source] IptablesError),
     /// NodePorts cannot be served on loopback addresses.
     #[error("preparing NodePorts on localhost; --iptables-localhost-nodeports=false does without them")]
-    Loopback(#[from] SysctlError),
+    Loopback(#[source] LocalnetError),
     /// The kernel does not answer.
     #[error("asking the kernel")]
     Kernel(#[from] NetlinkError),
@@ -150,12 +152,11 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     info!(mode = settings.mode.name(), node = %name, families = listed(&families.served()), "Using proxier");
     prepare(settings, mode_was_unset, &status.events);
     let programs = usable.programs();
-    let rhythm = Arc::new(Rhythm::new(settings.sync.period));
-    let dataplanes = match usable {
-        Usable::Nftables(_) => dataplanes(&families.served())?,
-        Usable::Iptables(_, served) => {
-            iptables_dataplanes((settings, &node), served, (&inlet, &rhythm, &status.metrics))?
-        }
+    let schedule = Arc::new(CheckSchedule::new(settings.sync.period));
+    let checks = Checks { events: &inlet, schedule: &schedule, status: &status };
+    let (dataplanes, localnet) = match usable {
+        Usable::Nftables(_) => (dataplanes(&families.served())?, None),
+        Usable::Iptables(_, served) => iptables_dataplanes((settings, &node), served, &checks)?,
     };
     if matches!(intake.source, Running::Manifests) {
         // Nobody takes a node out of a cluster there is not; a Node that is leaving still says so.
@@ -175,10 +176,14 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     // New rules are complete before old ones go, so that no connection meets a node without rules.
     let clean_up = move || leftovers::remove(mode, programs, (period, leftover_status));
     let mut running = Loop::new(proxy, &settings.sync, log)
-        .in_rhythm(rhythm)
+        .checking_by(schedule)
+        .with_localnet(localnet)
         .after_first_try(move || drift::listen_to_rules(own, inlet))
         .after_first_sync(clean_up);
-    Ok(running.run(told, &intake.inbox))
+    let ended = running.run(told, &intake.inbox);
+    // Programs that other threads wait for: nothing that we started goes on without us.
+    subprocess::end_all();
+    Ok(ended)
 }
 
 /// Sets what is to be set on the host, and tells what somebody should know before anything is served.
@@ -258,16 +263,14 @@ fn proxy(
 fn iptables_dataplanes(
     (settings, node): (&Settings, &NodeFacts),
     served: Served,
-    (events, rhythm, metrics): (&Sender<Event>, &Arc<Rhythm>, &Metrics),
-) -> Result<PerFamily<Box<dyn Dataplane>>, StartError> {
-    if served.get(IpFamily::V4).is_some() {
-        iptables::route_loopback(settings, &node.host_ips)?;
-    }
-    let host = iptables::host();
-    metrics.count_packets(&host.counters())?;
-    let dataplanes = iptables::dataplanes(served, host);
-    iptables::watch(served, Arc::clone(rhythm), events.clone()).map_err(StartError::Threads)?;
-    Ok(dataplanes)
+    checks: &Checks<'_>,
+) -> Result<(PerFamily<Box<dyn Dataplane>>, Option<Localnet>), StartError> {
+    let begin = |programs| Localnet::begin(programs, settings, &node.host_ips);
+    let localnet = served.get(IpFamily::V4).copied().map(begin).transpose().map_err(StartError::Loopback)?;
+    let host = iptables::host(localnet.as_ref());
+    checks.status.metrics.count_packets(&host.counters())?;
+    let dataplanes = iptables::dataplanes(served, host, checks).map_err(StartError::Threads)?;
+    Ok((dataplanes, localnet))
 }
 
 fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ferrule_model::parse_cidr;
 
 use super::cidr::flaw_after;
+use super::interface;
 use super::{
     Collector, ConntrackSettings, DetectLocal, IpvsSettings, KernelValue, Masquerade, PortRange, ProxyMode,
     SyncSettings, UserspaceSettings,
@@ -181,13 +182,12 @@ pub(super) fn detect_local(c: &KubeProxyConfiguration, problems: &mut Collector)
         "ClusterCIDR" | "" => DetectLocal::ClusterCidr,
         "NodeCIDR" => DetectLocal::NodeCidr,
         "BridgeInterface" => {
-            let name =
-                not_empty(&c.detect_local.bridge_interface, &format!("{group}.InterfaceName"), problems);
-            DetectLocal::BridgeInterface(name)
+            let path = format!("{group}.InterfaceName");
+            DetectLocal::BridgeInterface(interface_name(&c.detect_local.bridge_interface, &path, problems))
         }
         "InterfaceNamePrefix" => {
             let path = format!("{group}.InterfacePrefix");
-            let prefix = not_empty(&c.detect_local.interface_name_prefix, &path, problems);
+            let prefix = interface_name(&c.detect_local.interface_name_prefix, &path, problems);
             DetectLocal::InterfaceNamePrefix(prefix)
         }
         other => {
@@ -198,9 +198,9 @@ pub(super) fn detect_local(c: &KubeProxyConfiguration, problems: &mut Collector)
     }
 }
 
-fn not_empty(text: &str, path: &str, problems: &mut Collector) -> String {
-    if text.is_empty() {
-        problems.invalid(path, text, "must not be empty in this detectLocalMode");
+fn interface_name(text: &str, path: &str, problems: &mut Collector) -> String {
+    if let Some(flaw) = interface::flaw(text) {
+        problems.invalid(path, text, &flaw);
     }
     text.to_owned()
 }

@@ -311,6 +311,28 @@ fn interface_modes_need_their_interface() {
     );
 }
 
+#[test]
+fn a_text_that_is_no_interface_is_refused_in_every_mode() {
+    for mode in ["iptables", "nftables"] {
+        for bad in ["0123456789abcdef", "veth+", "a/b", "a b", "a\\\"b", "a\\nb", "."] {
+            let shown = format!("Invalid value: \"{bad}\"");
+            check(
+                &format!(
+                    "mode: {mode}\ndetectLocalMode: InterfaceNamePrefix\ndetectLocal: {{interfaceNamePrefix: \"{bad}\"}}\n"
+                ),
+                &[&format!("DetectLocalConfiguration.InterfacePrefix: {shown}")],
+            );
+            check(
+                &format!(
+                    "mode: {mode}\ndetectLocalMode: BridgeInterface\ndetectLocal: {{bridgeInterface: \"{bad}\"}}\n"
+                ),
+                &[&format!("DetectLocalConfiguration.InterfaceName: {shown}")],
+            );
+        }
+    }
+    check("detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: 0123456789abcde}\n", &[]);
+}
+
 /// Row: server 8.2 #24
 #[test]
 fn unknown_log_formats_are_refused() {

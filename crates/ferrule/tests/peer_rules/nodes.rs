@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::iptables::{Programs, Saved, Variant};
+use ferrule_kernel::iptables::{Programs, Saved, SavedRule, Variant};
 use ferrule_kernel::nft::Family;
 use ferrule_testkit::Program;
 use ferrule_testkit::api_server::{ApiServer, User, program};
@@ -17,6 +17,10 @@ const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslice
 /// Chains in which kube-proxy writes Services in any order.
 const UNORDERED: [&str; 4] =
     ["KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS", "KUBE-PROXY-FIREWALL"];
+
+/// The one chain that kube-proxy does not have, with the jump into it: it keeps the network from NodePorts on loopback addresses,
+/// which kube-proxy serves to whoever is near enough to send to 127.0.0.1.
+const OURS_ALONE: &str = "FERRULE-LOCALNET";
 
 /// The rules of a family, by table and chain.
 type Rules = BTreeMap<(String, String), Vec<String>>;
@@ -196,11 +200,14 @@ fn rules(namespace: &Namespace) -> [Rules; 2] {
 fn by_chain(saved: &Saved) -> Rules {
     let mut rules = Rules::new();
     for table in &saved.tables {
-        for chain in &table.chains {
-            rules.entry((table.name.clone(), chain.name.clone())).or_default();
+        for chain in table.chains.iter().filter(|chain| chain.name.as_str() != OURS_ALONE) {
+            rules.entry((table.name.clone(), chain.name.to_string())).or_default();
         }
-        for rule in &table.rules {
-            rules.entry((table.name.clone(), rule.chain.clone())).or_default().push(rule.text.clone());
+        let shared =
+            |rule: &&SavedRule| rule.chain.as_str() != OURS_ALONE && !rule.text.ends_with(OURS_ALONE);
+        for rule in table.rules.iter().filter(shared) {
+            let chain = (table.name.clone(), rule.chain.to_string());
+            rules.entry(chain).or_default().push(rule.text.to_string());
         }
     }
     for ((_, chain), rules) in &mut rules {

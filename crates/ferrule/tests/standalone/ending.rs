@@ -1,47 +1,43 @@
-//! The program ends when it is told to, whatever it waits for.
+//! The program ends when it is told to, whatever it waits for, and leaves nobody behind.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferrule_testkit::Program;
 use ferrule_testkit::netns::or_skip;
 
-use crate::stand::{BINARY, Stand, until};
+use crate::fakes::{Fakes, is_running};
+use crate::stand::{Stand, until};
 
-/// Programs that never end, in the place of iptables; whoever runs one leaves a file.
-fn hanging_programs(folder: &Path) {
-    let script = format!("#!/bin/sh\n: >{}/asked\nexec sleep 600\n", folder.display());
-    for family in ["iptables", "ip6tables"] {
-        for variant in ["", "-nft", "-legacy"] {
-            for suffix in ["", "-save", "-restore"] {
-                let path = folder.join(format!("{family}{variant}{suffix}"));
-                fs::write(&path, &script).expect("a script");
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be run");
-            }
-        }
-    }
-}
+/// Never ends, and neither does what it started; their numbers are in a file.
+const HANGS: &str = "sleep 600 & (echo $$; echo $!) >>$HERE/numbers; wait";
+/// Never ends, alone.
+const HANGS_ALONE: &str = "echo $$ >>$HERE/numbers; exec sleep 600";
 
 /// Row: server 3.17, 10.1
 #[test]
-fn a_signal_ends_it_promptly_though_a_program_hangs() {
+fn a_signal_ends_it_promptly_though_a_program_hangs_and_nothing_it_started_goes_on() {
     if !or_skip() {
         return;
     }
     let stand = Stand::new();
-    let programs = tempfile::tempdir().expect("a folder");
-    hanging_programs(programs.path());
-    let path = format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", programs.path().display());
-    let folder = stand.folder().to_string_lossy().into_owned();
-    let arguments =
-        [&path, BINARY, "--manifests", &folder, "--hostname-override=node-a", "--proxy-mode=iptables"];
-    let program =
-        Program::start(stand.net.node(), Path::new("/usr/bin/env"), &arguments).expect("the program starts");
-    until(|| programs.path().join("asked").exists().then_some(()));
+    let fakes = Fakes::everywhere(HANGS);
+    let program = fakes.start(&stand, &[]);
+    let started = fakes.numbers("numbers", 2);
     let began = Instant::now();
     let status = program.terminate().expect("it ends");
     assert!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
     assert_eq!(status.code(), Some(0));
+    until(|| (!started.iter().any(|process| is_running(*process))).then_some(()));
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_us() {
+    if !or_skip() {
+        return;
+    }
+    let stand = Stand::new();
+    let fakes = Fakes::everywhere(HANGS_ALONE);
+    let program = fakes.start(&stand, &[]);
+    let started = fakes.numbers("numbers", 1);
+    program.kill().expect("it is killed");
+    until(|| (!started.iter().any(|process| is_running(*process))).then_some(()));
 }

@@ -3,8 +3,14 @@
 mod drift;
 mod ending;
 mod failures;
+mod fakes;
 mod flows;
 mod iptables;
+mod iptables_localnet;
+mod iptables_lock;
+mod iptables_programs;
+mod iptables_quarantine;
+mod iptables_slow;
 mod iptables_told;
 mod profiles;
 mod refusals;

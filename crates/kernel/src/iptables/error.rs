@@ -1,9 +1,10 @@
 //! What can go wrong with the iptables programs.
 
-use std::io;
+use std::path::PathBuf;
 
 use super::LOCK_PATIENCE_SECONDS;
 use crate::nft::Family;
+use crate::subprocess::RunError;
 
 /// A program that did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -27,18 +28,39 @@ pub enum IptablesError {
         operation: &'static str,
         /// Why.
         #[source]
-        source: io::Error,
+        source: RunError,
     },
-    /// Somebody else was at it all the time.
+    /// Somebody else was at it all the time. Nothing was read or written.
+    #[error("{operation}: another program holds the xtables lock ({}); is another iptables stuck?", lock.display())]
+    Locked {
+        /// The lock.
+        lock: PathBuf,
+        /// What we were doing.
+        operation: &'static str,
+    },
+    /// The same, found out by a program that may have changed a table before.
     #[error(
         "{operation}: another program held the xtables lock for more than {LOCK_PATIENCE_SECONDS} seconds ({program}); \
          is another iptables stuck?"
     )]
-    Locked {
+    LockedHalfWay {
         /// The program.
         program: String,
         /// What we were doing.
         operation: &'static str,
+    },
+    /// The lock's file is not there and cannot be made.
+    #[error(
+        "{operation}: {program} cannot open the lock that all users of iptables share; /run must be writable, or \
+         /run/xtables.lock be there (mount it from the host), or XTABLES_LOCKFILE name another place: {message}"
+    )]
+    NoLock {
+        /// The program.
+        program: String,
+        /// What we were doing.
+        operation: &'static str,
+        /// What it said.
+        message: String,
     },
     /// We may not.
     #[error(
@@ -111,6 +133,25 @@ impl IptablesError {
         matches!(self, Self::Failed { message, .. } if ABSENT.iter().any(|text| message.contains(text)))
     }
 
+    /// Whether the tables are surely as they were: nothing ran that could have changed them.
+    pub fn changed_nothing(&self) -> bool {
+        match self {
+            Self::Missing { .. } | Self::Locked { .. } => true,
+            Self::Run { source, .. } => source.never_ran(),
+            _ => false,
+        }
+    }
+
+    /// Whether another program's lock is in the way, which goes away by itself.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Locked { .. } | Self::LockedHalfWay { .. })
+    }
+
+    /// Whether somebody ended the program.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Run { source: RunError::Cancelled, .. })
+    }
+
     /// The line of the input that was refused, if one was named.
     pub fn refused_line(&self) -> Option<&str> {
         match self {
@@ -119,11 +160,23 @@ impl IptablesError {
         }
     }
 
+    /// Why a program did not come to an end of its own.
+    pub(super) fn of_run(program: &str, operation: &'static str, source: RunError) -> Self {
+        let program = program.to_owned();
+        match source {
+            RunError::NotFound => Self::Missing { program, operation },
+            source => Self::Run { program, operation, source },
+        }
+    }
+
     /// What a program's end means.
     pub(super) fn of_end(program: &str, operation: &'static str, end: &End<'_>) -> Self {
         let (program, message) = (program.to_owned(), in_one_line(end.complaint));
         if message.contains("xtables lock") {
-            return Self::Locked { program, operation };
+            return Self::LockedHalfWay { program, operation };
+        }
+        if message.contains("lock file") {
+            return Self::NoLock { program, operation, message };
         }
         if message.contains("Permission denied") || message.contains("Operation not permitted") {
             return Self::NotPermitted { program, operation, message };
@@ -185,7 +238,9 @@ mod tests {
     #[test]
     fn a_held_lock_and_a_lack_of_rights_are_told_apart() {
         let held = of("Another app is currently holding the xtables lock; still 3s 0us time ahead");
-        assert!(matches!(held, IptablesError::Locked { .. }));
+        assert!(held.is_locked() && !held.changed_nothing());
+        let unwritable = of("Fatal: can't open lock file /run/xtables.lock: Read-only file system");
+        assert!(unwritable.to_string().contains("/run must be writable"), "{unwritable}");
         assert!(matches!(
             of("Fatal: Permission denied (you must be root)"),
             IptablesError::NotPermitted { .. }

@@ -1,16 +1,13 @@
 //! Runs `iptables-save` and `iptables-restore`, and finds out which of their two variants to use.
 
-use std::io::{self, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::cmp::Ordering;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-
 use super::error::End;
-use super::{IptablesError, Saved, lock};
+use super::lock::LockWait;
+use super::{IptablesError, RestoreText, RuleText, Saved};
 use crate::nft::Family;
+use crate::subprocess::{self, Cancel, Run};
 
 /// How long a program waits for the lock that all users of iptables share.
 pub const LOCK_PATIENCE_SECONDS: u8 = 5;
@@ -18,6 +15,8 @@ pub const LOCK_PATIENCE_SECONDS: u8 = 5;
 /// How long a program may take in all. Writing very many rules takes minutes, and whoever ends that early never gets them
 /// written; but one that hangs must not keep everything else from happening for ever.
 const LIMIT: Duration = Duration::from_hours(1);
+
+const WRITING: &str = "writing iptables rules";
 
 /// Chains by which the kubelet tells which variant this node uses.
 const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
@@ -48,21 +47,15 @@ impl Variant {
 
 /// What speaks for a variant, the strongest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Claim {
+struct Signs {
     is_hinted: bool,
     serves: bool,
-    rules: usize,
 }
 
-impl Claim {
+impl Signs {
     fn of(saved: &Saved) -> Self {
         let has = |table: &str, chain: &str| saved.table(table).is_some_and(|table| table.has_chain(chain));
-        Self {
-            is_hinted: HINTS.iter().any(|hint| has("mangle", hint)),
-            serves: has("nat", "KUBE-SERVICES"),
-            // What cannot be read is at least one rule.
-            rules: saved.rules() + saved.unreadable.len(),
-        }
+        Self { is_hinted: HINTS.iter().any(|hint| has("mangle", hint)), serves: has("nat", "KUBE-SERVICES") }
     }
 }
 
@@ -72,6 +65,7 @@ pub struct Programs {
     family: Family,
     variant: Variant,
     takes_lock: bool,
+    lock: LockWait,
     /// How long the last change waited for the lock.
     waited: Option<Duration>,
 }
@@ -79,21 +73,41 @@ pub struct Programs {
 impl Programs {
     /// Those of a variant; whether they are there shows when they are used.
     pub fn of(family: Family, variant: Variant) -> Self {
-        Self { family, variant, takes_lock: variant == Variant::Legacy, waited: None }
+        let takes_lock = variant == Variant::Legacy;
+        Self { family, variant, takes_lock, lock: LockWait::default(), waited: None }
     }
 
     /// The variant this node uses: the one with a hint of the kubelet's, or else with rules of a service proxy, or else with
     /// more rules, or else what `iptables` is. A variant that is there but cannot be read makes the choice impossible.
     pub fn choose(family: Family) -> Result<Self, IptablesError> {
-        let mut best = None;
-        for variant in Variant::BOTH {
-            let mut programs = Self::of(family, variant);
-            let claim = programs.save_if_present()?.map_or_else(Claim::default, |saved| Claim::of(&saved));
-            if claim > best.as_ref().map_or(Claim::default(), |(claim, _)| *claim) {
-                best = Some((claim, programs));
-            }
+        // All rules of a large cluster take the `nft` variant a minute to show, and mostly nobody needs to see them.
+        let (mut nft, mut legacy) = (Self::of(family, Variant::Nft), Self::of(family, Variant::Legacy));
+        let saved = legacy.save_if_present()?;
+        let (ours, theirs) = (nft.signs()?, saved.as_ref().map_or_else(Signs::default, Signs::of));
+        if ours != theirs {
+            return Ok(if ours > theirs { nft } else { legacy });
         }
-        Ok(best.map_or_else(|| Self::of(family, Variant::Default).known(), |(_, programs)| programs))
+        let has_signs = ours != Signs::default();
+        let rules = |saved: Option<Saved>| saved.map_or(0, |saved| saved.rules() + saved.unreadable.len());
+        let (ours, theirs) = (rules(nft.save_if_present()?), rules(saved));
+        Ok(match ours.cmp(&theirs) {
+            Ordering::Less => legacy,
+            Ordering::Equal if ours == 0 && !has_signs => Self::of(family, Variant::Default).known(),
+            Ordering::Equal | Ordering::Greater => nft,
+        })
+    }
+
+    /// What speaks for this variant, without reading all rules. Asking does not make the `nft` variant create tables.
+    fn signs(&mut self) -> Result<Signs, IptablesError> {
+        let mut has = |table, chain| match self.rules_of(table, chain) {
+            Err(error) if error.is_missing() || error.has_no_tables() => Ok(false),
+            found => found.map(|rules| rules.is_some()),
+        };
+        let mut is_hinted = false;
+        for hint in HINTS {
+            is_hinted |= has("mangle", hint)?;
+        }
+        Ok(Signs { is_hinted, serves: has("nat", "KUBE-SERVICES")? })
     }
 
     /// Knows whether it takes the lock, also if the variant is whatever `iptables` is.
@@ -105,11 +119,16 @@ impl Programs {
     pub fn kind(&self) -> Option<Variant> {
         match self.variant {
             Variant::Default => {
-                let told = run(&self.name(""), "asking for the version", (&["-V"], "")).ok()?;
+                let told = run(&self.name(""), &Call::of("asking for the version", &["-V"])).ok()?;
                 Some(if told.contains("nf_tables") { Variant::Nft } else { Variant::Legacy })
             }
             variant => Some(variant),
         }
+    }
+
+    /// Whether they are there.
+    pub fn are_installed(&self) -> bool {
+        subprocess::find(&self.name("-save")).is_some()
     }
 
     /// The family.
@@ -133,9 +152,26 @@ impl Programs {
 
     /// All rules of all tables.
     pub fn save(&mut self) -> Result<Saved, IptablesError> {
+        self.save_tables(&[], None)
+    }
+
+    /// All rules of these tables, or of all if none is named, unless somebody ends it before.
+    pub fn save_tables(
+        &mut self,
+        tables: &[&'static str],
+        cancel: Option<&Cancel>,
+    ) -> Result<Saved, IptablesError> {
         let program = self.name("-save");
-        let output = run(&program, "reading iptables rules", (&[], ""))?;
-        Ok(Saved::parse(&output))
+        let asked: Vec<Vec<&str>> = match tables {
+            [] => vec![Vec::new()],
+            tables => tables.iter().map(|table| vec!["-t", *table]).collect(),
+        };
+        let mut saved = Saved::default();
+        for arguments in &asked {
+            let call = Call { operation: "reading iptables rules", arguments, input: "", cancel };
+            saved.extend(Saved::parse(&run(&program, &call)?));
+        }
+        Ok(saved)
     }
 
     /// All rules of all tables, or nothing where the program is missing or the kernel has no such tables.
@@ -151,14 +187,14 @@ impl Programs {
         self.check_version()?;
         let seconds = LOCK_PATIENCE_SECONDS.to_string();
         let arguments = ["-w", &seconds, "-S", "POSTROUTING", "-t", "nat"];
-        run(&self.name(""), "trying out iptables", (&arguments, "")).map(drop)
+        run(&self.name(""), &Call::of("trying out iptables", &arguments)).map(drop)
     }
 
     /// Older ones know neither `--random-fully` nor how to wait for the lock while they restore.
     fn check_version(&self) -> Result<(), IptablesError> {
         const OLDEST: (u32, u32, u32) = (1, 6, 2);
         let (program, operation) = (self.name(""), "asking for the version");
-        let told = run(&program, operation, (&["-V"], ""))?;
+        let told = run(&program, &Call::of(operation, &["-V"]))?;
         match version(&told) {
             Some((version, found)) if found < OLDEST => {
                 Err(IptablesError::TooOld { program, operation, version: version.to_owned(), oldest: OLDEST })
@@ -169,6 +205,11 @@ impl Programs {
 
     /// How many rules a chain has, if it is there.
     pub fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
+        Ok(self.list_chain(table, chain)?.map(|rules| rules.len()))
+    }
+
+    /// The rules of a chain, if it is there.
+    pub fn list_chain(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
         // The last one is what 1.8.9 says of a chain that it does not find.
         const ABSENT: [&str; 4] = [
             "No chain/target/match by that name",
@@ -178,8 +219,11 @@ impl Programs {
         ];
         let seconds = LOCK_PATIENCE_SECONDS.to_string();
         let arguments = ["-w", &seconds, "-t", table, "-S", chain];
-        match run(&self.name(""), "looking at a chain", (&arguments, "")) {
-            Ok(listed) => Ok(Some(listed.lines().filter(|line| line.starts_with("-A ")).count())),
+        match run(&self.name(""), &Call::of("looking at a chain", &arguments)) {
+            Ok(listed) => {
+                let rules = listed.lines().filter_map(|line| line.strip_prefix("-A ")?.strip_prefix(chain));
+                Ok(Some(rules.map(|rule| RuleText::shown(rule.trim())).collect()))
+            }
             Err(IptablesError::Failed { message, .. })
                 if ABSENT.iter().any(|text| message.contains(text)) =>
             {
@@ -189,15 +233,32 @@ impl Programs {
         }
     }
 
+    /// Whether nothing of others is in the way of a change. Not for long: others may be faster.
+    pub fn check_lock(&mut self) -> Result<(), IptablesError> {
+        if self.takes_lock {
+            let waited = self.lock.look();
+            let waited = waited.map_err(|lock| IptablesError::Locked { lock, operation: WRITING })?;
+            self.waited = Some(self.waited.unwrap_or_default() + waited);
+        }
+        Ok(())
+    }
+
     /// Makes the changes of a text happen, each table's or nothing; chains it does not name stay as they are.
-    pub fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
-        let program = self.name("-restore");
-        let patience = Duration::from_secs(LOCK_PATIENCE_SECONDS.into());
-        self.waited = self.takes_lock.then(|| lock::wait(patience));
-        let left = patience.saturating_sub(self.waited.unwrap_or_default());
-        let seconds = left.as_secs().max(1).to_string();
-        let arguments = ["-w", &seconds, "--noflush", "--counters"];
-        run(&program, "writing iptables rules", (&arguments, text)).map(drop)
+    pub fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
+        self.check_lock()?;
+        self.run_restore(text, &[])
+    }
+
+    /// Whether the program understands a text. Nothing is changed.
+    pub fn test(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
+        self.run_restore(text, &["--test"])
+    }
+
+    fn run_restore(&self, text: &RestoreText, more: &[&str]) -> Result<(), IptablesError> {
+        let seconds = LOCK_PATIENCE_SECONDS.to_string();
+        let arguments = [&["-w", &seconds, "--noflush", "--counters"], more].concat();
+        let call = Call { operation: WRITING, arguments: &arguments, input: text.as_str(), cancel: None };
+        run(&self.name("-restore"), &call).map(drop)
     }
 
     /// How long the last change waited for the lock, where there is one; said once for each.
@@ -214,88 +275,38 @@ fn version(told: &str) -> Option<(&str, (u32, u32, u32))> {
     Some((text, (next()?, next()?, next()?)))
 }
 
-/// Runs a program to its end, with this input; what it printed.
-fn run(
-    program: &str,
+/// What a program is run for, and with what.
+struct Call<'a> {
     operation: &'static str,
-    (arguments, input): (&[&str], &str),
-) -> Result<String, IptablesError> {
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let ended = command.process_group(0).spawn().and_then(|child| feed(child, input, LIMIT));
-    let output = ended.map_err(|source| {
-        let program = program.to_owned();
-        match source.kind() {
-            io::ErrorKind::NotFound => IptablesError::Missing { program, operation },
-            _ => IptablesError::Run { program, operation, source },
-        }
-    })?;
+    arguments: &'a [&'a str],
+    input: &'a str,
+    cancel: Option<&'a Cancel>,
+}
+
+impl<'a> Call<'a> {
+    fn of(operation: &'static str, arguments: &'a [&'a str]) -> Self {
+        Self { operation, arguments, input: "", cancel: None }
+    }
+}
+
+/// Runs a program to its end; what it printed.
+fn run(program: &str, call: &Call<'_>) -> Result<String, IptablesError> {
+    let Call { operation, arguments, input, cancel } = *call;
+    let ended = subprocess::run(&Run { program, arguments, input, limit: LIMIT, cancel });
+    let output = ended.map_err(|source| IptablesError::of_run(program, operation, source))?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        // Mostly it is valid, and then it is not copied: there may be tens of megabytes of it.
+        let text = String::from_utf8(output.stdout);
+        return Ok(text.unwrap_or_else(|invalid| String::from_utf8_lossy(invalid.as_bytes()).into_owned()));
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
     let end = End { status: output.status.to_string(), complaint: &complaint, input };
     Err(IptablesError::of_end(program, operation, &end))
 }
 
-/// Hands a program its input while its output is read, so that neither waits for the other. It ends in time, or is ended.
-fn feed(mut child: Child, input: &str, limit: Duration) -> io::Result<Output> {
-    let stdin = child.stdin.take();
-    let group = Pid::from_child(&child);
-    let (ended, has_ended) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // A program that ends before it has read everything says why in its own words.
-            let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
-        });
-        let watching = scope.spawn(move || {
-            let is_late = has_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-            if is_late {
-                // With what it started, which would hold its output open. If it ended this very moment, there is none.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            is_late
-        });
-        let output = child.wait_with_output();
-        drop(ended);
-        if watching.join().unwrap_or_default() {
-            let problem = format!("it did not end within {} seconds", limit.as_secs_f32());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
-        }
-        output
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-
-    fn fed(script: &str, limit: Duration) -> io::Result<Output> {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        feed(command.process_group(0).spawn().expect("a shell"), "input\n", limit)
-    }
-
-    #[test]
-    fn a_program_that_does_not_end_is_ended_with_what_it_started() {
-        let began = Instant::now();
-        let error = fed("sleep 600 & sleep 600", Duration::from_millis(200)).expect_err("it is late");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
-        assert!(began.elapsed() < Duration::from_mins(1));
-    }
-
-    #[test]
-    fn a_program_that_ends_in_time_is_heard_out() {
-        let output = fed("cat", Duration::from_mins(1)).expect("it ends");
-        assert_eq!((output.status.success(), &output.stdout[..]), (true, &b"input\n"[..]));
-    }
 
     #[test]
     fn versions_are_read_and_compared_by_number() {

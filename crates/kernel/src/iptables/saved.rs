@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::{ChainName, RuleText};
+
 /// All tables that were saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
@@ -26,7 +28,7 @@ pub struct SavedTable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedChain {
     /// Its name.
-    pub name: String,
+    pub name: ChainName,
     /// What becomes of packets that leave it; only built-in chains have one.
     pub policy: Option<String>,
 }
@@ -35,9 +37,9 @@ pub struct SavedChain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedRule {
     /// The chain it is in.
-    pub chain: String,
-    /// Everything behind the name of the chain, as it was written.
-    pub text: String,
+    pub chain: ChainName,
+    /// Everything behind the name of the chain, as it was shown.
+    pub text: RuleText,
 }
 
 impl Saved {
@@ -59,6 +61,12 @@ impl Saved {
         saved
     }
 
+    /// Adds what was saved of other tables.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.tables.extend(other.tables);
+        self.unreadable.extend(other.unreadable);
+    }
+
     /// One table, if it was there.
     pub fn table(&self, name: &str) -> Option<&SavedTable> {
         self.tables.iter().find(|table| table.name == name)
@@ -74,21 +82,21 @@ impl SavedTable {
     fn take(&mut self, line: &str) {
         if let Some(chain) = line.strip_prefix(':') {
             let mut words = chain.split_whitespace();
-            if let Some(name) = words.next() {
+            if let Some(name) = words.next().and_then(ChainName::shown) {
                 let policy = words.next().filter(|policy| *policy != "-").map(str::to_owned);
-                self.chains.push(SavedChain { name: name.to_owned(), policy });
+                self.chains.push(SavedChain { name, policy });
             }
         } else if let Some(rule) = without_counters(line).strip_prefix("-A ") {
             let (chain, text) = rule.trim_start().split_once(' ').unwrap_or((rule.trim(), ""));
-            if !chain.is_empty() {
-                self.rules.push(SavedRule { chain: chain.to_owned(), text: text.trim().to_owned() });
+            if let Some(chain) = ChainName::shown(chain) {
+                self.rules.push(SavedRule { chain, text: RuleText::shown(text.trim()) });
             }
         }
     }
 
     /// Whether a chain is there.
     pub fn has_chain(&self, name: &str) -> bool {
-        self.chains.iter().any(|chain| chain.name == name)
+        self.chains.iter().any(|chain| chain.name.as_str() == name)
     }
 }
 

@@ -25,9 +25,10 @@ impl RuleWords {
         let mut clauses: Vec<Clause> = Vec::new();
         let mut negated = false;
         for word in words(text) {
+            let is_value = clauses.last().is_some_and(Clause::lacks_text);
             match word {
-                Word::Bare(word) if word == "!" => negated = true,
-                Word::Bare(option) if option.starts_with('-') && option.len() > 1 => {
+                Word::Bare(word) if word == "!" && !is_value => negated = true,
+                Word::Bare(option) if option.starts_with('-') && option.len() > 1 && !is_value => {
                     let negated = std::mem::take(&mut negated);
                     clauses.push(Clause { option, negated, values: Vec::new() });
                 }
@@ -78,6 +79,11 @@ impl Clause {
             _ => {}
         }
         Some(self)
+    }
+
+    /// Whether what follows is a text somebody chose, and a value however much it looks like an option.
+    fn lacks_text(&self) -> bool {
+        matches!(self.option.as_str(), "--comment" | "-i" | "-o") && self.values.is_empty()
     }
 
     fn is(&self, values: &[&str]) -> bool {
@@ -200,6 +206,9 @@ mod tests {
         }
         assert_ne!(RuleWords::of("-s 10.0.0.1 -j X"), RuleWords::of("! -s 10.0.0.1 -j X"));
         assert_ne!(RuleWords::of("--comment \"-j X\""), RuleWords::of("--comment -j X"));
+        assert_eq!(RuleWords::of("--comment \"-x/y\" -j X"), RuleWords::of("--comment -x/y -j X"));
+        assert_eq!(RuleWords::of("! -i -x+ -j X"), RuleWords::of("! -i \"-x+\" -j X"));
+        assert_ne!(RuleWords::of("-i -x -j X"), RuleWords::of("! -i -x -j X"));
         assert_eq!(RuleWords::of("-m tcp -j X").target(), Some("X"));
         assert_eq!(RuleWords::of("-m tcp").target(), None);
     }

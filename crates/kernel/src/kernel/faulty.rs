@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::{NftTables, XTables};
-use crate::iptables::{IptablesError, Saved};
+use crate::iptables::{IptablesError, RestoreText, Saved};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, CommitError, Committed, Family, Name, OnPurpose, OtherObject, Seen, SeenElements, SeenTable, Set,
     Transaction,
 };
+use crate::subprocess::Cancel;
 
 /// How often commits fail, in a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,15 +118,19 @@ impl<K: NftTables> NftTables for Faulty<K> {
 }
 
 impl<K: XTables> Faulty<K> {
-    fn restore_spoilt(&mut self, text: &str) -> Result<(), IptablesError> {
-        let Some(spoilt) = &self.spoilt else { return self.kernel.restore(text) };
-        let mut changed = String::with_capacity(text.len());
-        for line in text.lines() {
+    /// Has something done with a text whose lines are spoilt, if any are to be.
+    fn with_spoilt(
+        &mut self,
+        text: &RestoreText,
+        work: fn(&mut K, &RestoreText) -> Result<(), IptablesError>,
+    ) -> Result<(), IptablesError> {
+        let Some(spoilt) = &self.spoilt else { return work(&mut self.kernel, text) };
+        let changed = text.respelled(|line| {
             let spoiler = if line.starts_with('-') && line.contains(spoilt) { SPOILER } else { "" };
-            changed.extend([line, spoiler, "\n"]);
-        }
+            format!("{line}{spoiler}")
+        });
         // The caller knows the line as it wrote it.
-        self.kernel.restore(&changed).map_err(|mut error| {
+        work(&mut self.kernel, &changed).map_err(|mut error| {
             if let IptablesError::Failed { at: Some(at), .. } = &mut error {
                 *at = at.replace(SPOILER, "");
             }
@@ -143,15 +148,27 @@ impl<K: XTables> XTables for Faulty<K> {
         self.kernel.save()
     }
 
-    fn restore(&mut self, text: &str) -> Result<(), IptablesError> {
+    fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         match self.fate() {
             Some(OnPurpose::Before) => Err(IptablesError::OnPurpose),
             Some(OnPurpose::After) => {
-                self.restore_spoilt(text)?;
+                self.with_spoilt(text, K::restore)?;
                 Err(IptablesError::OnPurpose)
             }
-            None => self.restore_spoilt(text),
+            None => self.with_spoilt(text, K::restore),
         }
+    }
+
+    fn save_tables(&mut self, tables: &[&'static str], cancel: &Cancel) -> Result<Saved, IptablesError> {
+        self.kernel.save_tables(tables, cancel)
+    }
+
+    fn check_lock(&mut self) -> Result<(), IptablesError> {
+        self.kernel.check_lock()
+    }
+
+    fn test(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
+        self.with_spoilt(text, K::test)
     }
 
     fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {

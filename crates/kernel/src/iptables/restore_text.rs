@@ -1,0 +1,120 @@
+//! A text for `iptables-restore`: which lines it may have, and what they are made of.
+
+use std::fmt::{self, Write as _};
+
+use super::{ChainName, RuleText};
+
+/// Changes of tables, each table's made in one step. Chains that are not named stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoreText(String);
+
+impl RestoreText {
+    /// One of this program's own.
+    pub fn literal(text: &'static str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The same with other lines, for a kernel that fails on purpose.
+    pub(crate) fn respelled(&self, line: impl Fn(&str) -> String) -> Self {
+        Self(self.0.lines().map(|old| line(old) + "\n").collect())
+    }
+
+    /// Changes a table, if there is anything to change in it.
+    pub fn table(&mut self, table: &'static str, write: impl FnOnce(&mut TableText<'_>)) {
+        let before = self.0.len();
+        let _ = writeln!(self.0, "*{table}");
+        let begins = self.0.len();
+        write(&mut TableText(&mut self.0));
+        if self.0.len() == begins {
+            self.0.truncate(before);
+        } else {
+            self.0.push_str("COMMIT\n");
+        }
+    }
+
+    /// Adds changes that are to be made after these.
+    pub fn append(&mut self, later: &Self) {
+        self.0.push_str(&later.0);
+    }
+
+    /// Whether nothing would be changed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RestoreText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The changes of one table.
+#[derive(Debug)]
+pub struct TableText<'a>(&'a mut String);
+
+impl TableText<'_> {
+    /// Makes a chain, or empties it.
+    pub fn chain(&mut self, chain: impl fmt::Display + IsChain) {
+        self.line(format_args!(":{chain} - [0:0]"));
+    }
+
+    /// Puts a rule at the end of a chain.
+    pub fn append(&mut self, chain: impl fmt::Display + IsChain, rule: &RuleText) {
+        self.line(format_args!("-A {chain} {rule}"));
+    }
+
+    /// Puts a rule at the top of a chain.
+    pub fn insert(&mut self, chain: impl fmt::Display + IsChain, rule: &RuleText) {
+        self.line(format_args!("-I {chain} {rule}"));
+    }
+
+    /// Takes a rule out of a chain.
+    pub fn delete(&mut self, chain: impl fmt::Display + IsChain, rule: &RuleText) {
+        self.line(format_args!("-D {chain} {rule}"));
+    }
+
+    /// Removes a chain, which must be empty and not in use.
+    pub fn remove(&mut self, chain: impl fmt::Display + IsChain) {
+        self.line(format_args!("-X {chain}"));
+    }
+
+    fn line(&mut self, line: fmt::Arguments<'_>) {
+        // Writing to memory does not fail.
+        let _ = writeln!(self.0, "{line}");
+    }
+}
+
+/// What names a chain: a name that was checked, or one of this program's own.
+pub trait IsChain: private::Sealed {}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for &super::ChainName {}
+    impl Sealed for &'static str {}
+}
+
+impl IsChain for &ChainName {}
+impl IsChain for &'static str {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_with_nothing_to_change_are_left_out() {
+        let mut text = RestoreText::default();
+        text.table("filter", |_| {});
+        text.table("nat", |table| {
+            table.chain("X");
+            table.append(&ChainName::fixed("X"), &RuleText::literal("-j RETURN"));
+        });
+        assert_eq!(text.as_str(), "*nat\n:X - [0:0]\n-A X -j RETURN\nCOMMIT\n");
+        assert_eq!(text.respelled(str::to_lowercase).as_str(), "*nat\n:x - [0:0]\n-a x -j return\ncommit\n");
+    }
+}
