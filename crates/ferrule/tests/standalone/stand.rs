@@ -159,14 +159,6 @@ pub fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Lets time pass, where time itself is what a test is about.
-pub fn wait(time: Duration) {
-    let until = Instant::now() + time;
-    while Instant::now() < until {
-        std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
-    }
-}
-
 pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
