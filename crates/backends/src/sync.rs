@@ -30,6 +30,9 @@ pub struct SyncReport {
     pub way: Way,
     /// Objects that are to go in a while: see [`crate::Dataplane::finish`].
     pub lingering: usize,
+    /// Pools that are served without session affinity though they should have it: there are more, or they are larger, than the
+    /// mode has room for.
+    pub without_affinity: usize,
     /// In iptables mode, how many rules there are.
     pub rules: Option<RuleCounts>,
 }

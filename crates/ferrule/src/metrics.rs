@@ -223,6 +223,11 @@ impl Metrics {
         self.own.diagnostics.with_label_values(&[kind.to_string()]).inc();
     }
 
+    /// So many pools are served without session affinity though they should have it.
+    pub fn without_affinity(&self, family: IpFamily, pools: usize) {
+        self.own.without_affinity.with_label_values(&[label(family)]).set(whole(pools));
+    }
+
     /// A list lacked more than half of what was known.
     pub fn mass_removal(&self, kind: ObjectKind) {
         self.own.mass_removals.with_label_values(&[kind.to_string()]).inc();
@@ -417,6 +422,7 @@ struct Own {
     repairs: IntCounterVec,
     diagnostics: IntCounterVec,
     mass_removals: IntCounterVec,
+    without_affinity: IntGaugeVec,
     lagging: IntGauge,
     configuration: IntGaugeVec,
     failures: IntCounterVec,
@@ -452,6 +458,11 @@ impl Own {
                 "ferrule_diagnostics_total",
                 "Things about objects that could not be used, by kind of object",
                 &["kind"],
+            )?,
+            without_affinity: declare.own_gauges(
+                "ferrule_pools_without_affinity",
+                "Pools served without session affinity, since there are more or larger ones than the mode has room for",
+                &[FAMILY],
             )?,
             mass_removals: declare.own_counters(
                 "ferrule_mass_removals_total",

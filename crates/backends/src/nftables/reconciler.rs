@@ -145,8 +145,9 @@ impl<K: NftTables> Reconciler<K> {
             (State::Unknown, _) => self.look(plan, None)?,
         };
         let lingering = applied.lingering.len();
+        let without_affinity = applied.program.numbers().sticky.without_numbers();
         self.state = State::Applied(Box::new(applied));
-        Ok(SyncReport { lingering, ..report })
+        Ok(SyncReport { lingering, without_affinity, ..report })
     }
 
     /// Takes away what lingered, some milliseconds after the sync that said so.

@@ -17,6 +17,8 @@ const MOST_SERIALS: u32 = 0xfff;
 pub struct StickyIds {
     pools: BTreeMap<PoolId, PoolIds>,
     taken: BTreeSet<u32>,
+    /// Pools that are served without affinity: too large, or one too many.
+    without: BTreeSet<PoolId>,
     /// Where the search for a free number goes on, so that a number rests before it is used again.
     next: u32,
 }
@@ -50,6 +52,21 @@ impl StickyIds {
     /// Gives numbers to a pool and its endpoints, keeping those they have. A pool that is too large, or one too many, gets
     /// none and is served without affinity; the caller is told.
     pub fn assign(&mut self, id: &PoolId, pool: &Pool) -> bool {
+        let is_numbered = self.try_assign(id, pool);
+        if is_numbered {
+            self.without.remove(id);
+        } else {
+            self.without.insert(id.clone());
+        }
+        is_numbered
+    }
+
+    /// How many pools are served without affinity though they should have it.
+    pub fn without_numbers(&self) -> usize {
+        self.without.len()
+    }
+
+    fn try_assign(&mut self, id: &PoolId, pool: &Pool) -> bool {
         if pool.endpoints.len() > MOST_SERIALS as usize {
             self.release(id);
             return false;
@@ -71,6 +88,7 @@ impl StickyIds {
 
     /// Takes a pool's numbers back.
     pub fn release(&mut self, id: &PoolId) {
+        self.without.remove(id);
         if let Some(ids) = self.pools.remove(id) {
             self.taken.remove(&ids.number);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferrule_backends::{SyncError, SyncReport, Way};
 use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, ServiceName, Timestamp};
 use ferrule_plan::{FamilyPlan, PlanDelta};
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::events;
 use crate::health::{Eligibility, Moment, ServiceHealth};
@@ -23,12 +23,20 @@ pub struct Observer {
     families: Vec<IpFamily>,
     /// Health checks that cannot be answered.
     unheard: PerFamily<BTreeSet<(ServiceName, u16)>>,
+    /// How many pools were served without affinity after the last sync.
+    without_affinity: PerFamily<usize>,
 }
 
 impl Observer {
     /// For a proxy that serves these families.
     pub fn new(status: Arc<Status>, checks: PerFamily<ServiceChecks>, families: Vec<IpFamily>) -> Self {
-        Self { status, checks, families, unheard: PerFamily::default() }
+        Self {
+            status,
+            checks,
+            families,
+            unheard: PerFamily::default(),
+            without_affinity: PerFamily::default(),
+        }
     }
 
     /// What is told to.
@@ -78,7 +86,8 @@ impl Observer {
     }
 
     /// A family's sync succeeded.
-    pub fn succeeded(&self, family: IpFamily, report: &SyncReport, took: Duration) {
+    pub fn succeeded(&mut self, family: IpFamily, report: &SyncReport, took: Duration) {
+        self.note_affinity(family, report.without_affinity);
         let kind = if report.way == Way::Changed { SyncKind::Partial } else { SyncKind::Full };
         self.status.metrics.sync_ended(family, kind, took);
         self.status.metrics.sync_succeeded(family, seconds(Moment::now()), (report.written, report.removed));
@@ -87,6 +96,18 @@ impl Observer {
             self.status.metrics.rules(family, "nat", rules.nat);
             self.status.metrics.quarantined(family, rules.quarantined);
             self.status.set_quarantined(family, rules.quarantined);
+        }
+    }
+
+    /// Says once that some clients do not stick, and once more when that has changed.
+    fn note_affinity(&mut self, family: IpFamily, without: usize) {
+        self.status.metrics.without_affinity(family, without);
+        let before = self.without_affinity.slot(family).replace(without);
+        if without > 0 && before != Some(without) {
+            warn!(
+                %family, pools = without,
+                "Served without session affinity: this mode has room for 65,535 such Service ports of at most 4,095 endpoints"
+            );
         }
     }
 

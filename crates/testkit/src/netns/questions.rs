@@ -70,15 +70,24 @@ struct Asked<'a> {
     seen: BTreeSet<Seen>,
 }
 
+impl Asked<'_> {
+    fn is_sticky(&self) -> bool {
+        matches!(self.question.expected, Outcome::Forwarded { sticky: Some(_), .. })
+    }
+}
+
 impl NetWorld {
     /// Asks all questions at once, repeats those with several right answers until each was seen, and compares.
     pub fn ask(&self, questions: &[Question]) -> Result<Answers, NetError> {
         let asked = questions.iter().enumerate();
         let mut asked: Vec<Asked<'_>> =
             asked.map(|(at, question)| Asked { at, question, seen: BTreeSet::new() }).collect();
-        // Alone at first: a client's first two connections at the same moment may well go to two endpoints, even with
-        // affinity.
-        self.ask_once(&mut asked, |_| 1)?;
+        // One after the other at first, where clients stick: a client's first two connections at the same moment, to one address
+        // or to two of the same Service, may well go to two endpoints.
+        self.ask_once(&mut asked, |asked| usize::from(!asked.is_sticky()))?;
+        for one in asked.chunks_mut(1).filter(|one| one.iter().all(Asked::is_sticky)) {
+            self.ask_once(one, |_| 1)?;
+        }
         for _ in 0..ROUNDS {
             if asked.iter().all(|asked| self.repeats(asked) == 0) {
                 break;
