@@ -8,6 +8,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ferrule_kernel::conntrack::{Conntrack, UDP};
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::Family;
 use ferrule_plan::{Delivery, Outcome, Packet};
 
 use super::{NetError, NetWorld, Probe, Seen};
@@ -20,6 +23,8 @@ const LONG: Duration = Duration::from_secs(5);
 /// Each endpoint of a pool gets this many tries a round; with eight rounds the chance of missing one is 10⁻²⁷.
 const TRIES: usize = 8;
 const ROUNDS: usize = 8;
+/// A client that does not stick shows it at once: sixteen tries go to one of two endpoints once in 32,768 times.
+const STICKY_ROUNDS: usize = 1;
 
 /// A packet and what the oracle says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,25 +85,50 @@ impl NetWorld {
     /// Asks all questions at once, repeats those with several right answers until each was seen, and compares.
     pub fn ask(&self, questions: &[Question]) -> Result<Answers, NetError> {
         let asked = questions.iter().enumerate();
-        let mut asked: Vec<Asked<'_>> =
+        let asked: Vec<Asked<'_>> =
             asked.map(|(at, question)| Asked { at, question, seen: BTreeSet::new() }).collect();
-        // One after the other at first, where clients stick: a client's first two connections at the same moment, to one address
-        // or to two of the same Service, may well go to two endpoints.
-        self.ask_once(&mut asked, |asked| usize::from(!asked.is_sticky()))?;
-        for one in asked.chunks_mut(1).filter(|one| one.iter().all(Asked::is_sticky)) {
-            self.ask_once(one, |_| 1)?;
+        self.forget_udp_flows()?;
+        let (mut sticky, mut others): (Vec<_>, Vec<_>) = asked.into_iter().partition(Asked::is_sticky);
+        self.ask_until_seen(&mut others, ROUNDS)?;
+        // One after the other: a client's first two connections at the same moment may well go to two endpoints, and in
+        // iptables mode a client that reached an endpoint by another address of the Service sticks to that one from then on.
+        for one in sticky.chunks_mut(1) {
+            self.ask_until_seen(one, STICKY_ROUNDS)?;
         }
-        for _ in 0..ROUNDS {
-            if asked.iter().all(|asked| self.repeats(asked) == 0) {
-                break;
-            }
-            self.ask_once(&mut asked, |asked| self.repeats(asked))?;
-        }
+        let mut asked: Vec<Asked<'_>> = sticky.into_iter().chain(others).collect();
+        asked.sort_by_key(|asked| asked.at);
         let mut answers = Answers::default();
         for asked in asked {
             self.judge(&asked, &mut answers);
         }
         Ok(answers)
+    }
+
+    /// Asks once, then again and again what has several right answers, until each was seen.
+    fn ask_until_seen(&self, asked: &mut [Asked<'_>], rounds: usize) -> Result<(), NetError> {
+        self.ask_once(asked, |_| 1)?;
+        for _ in 0..rounds {
+            if asked.iter().all(|asked| self.repeats(asked) == 0) {
+                break;
+            }
+            self.ask_once(asked, |asked| self.repeats(asked))?;
+        }
+        Ok(())
+    }
+
+    /// Has the node forget UDP flows, which would follow rules that were there before, as a proxy does that changes rules.
+    fn forget_udp_flows(&self) -> Result<(), NetError> {
+        let forget = || {
+            let mut conntrack = Conntrack::open()?;
+            for family in [Family::Ip, Family::Ip6] {
+                for flow in conntrack.flows(family, UDP)?.items {
+                    conntrack.delete(&flow)?;
+                }
+            }
+            Ok::<_, NetlinkError>(())
+        };
+        // A kernel that lists no flows keeps none that matter here.
+        self.node().run(forget).map(drop)
     }
 
     /// Whether all that was seen of a packet agrees with what should become of it; if not, how.
@@ -109,7 +139,10 @@ impl NetWorld {
         let Outcome::Forwarded { to, sticky } = &question.expected else { return Ok(()) };
         match (sticky, seen.len()) {
             (Some(_), 1) => Ok(()),
-            (Some(_), several) => Err(format!("{several} endpoints, though the client should keep one")),
+            (Some(_), several) => {
+                let seen: Vec<String> = seen.iter().map(ToString::to_string).collect();
+                Err(format!("{several} endpoints ({}), though the client should keep one", seen.join(", ")))
+            }
             (None, _) => match to.iter().find(|delivery| !is_among(delivery, seen)) {
                 Some(missing) => Err(format!("nothing ever went to {missing}")),
                 None => Ok(()),
