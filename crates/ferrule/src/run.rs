@@ -113,8 +113,6 @@ pub struct Loop {
     took_in_much: bool,
     /// Whether the sync to come looks at every rule.
     is_to_look: bool,
-    /// When all rules were last looked at though nobody asked.
-    looked_at: Instant,
     /// How often that is done, for who does it.
     rhythm: Option<Arc<Rhythm>>,
     /// What is to be done once rules were written for the first time, whether that went well or not.
@@ -161,7 +159,6 @@ impl Loop {
             finish_at: None,
             took_in_much: false,
             is_to_look: false,
-            looked_at: Instant::now(),
             rhythm: None,
             after_first_try: None,
             after_first_sync: None,
@@ -301,9 +298,8 @@ impl Loop {
     }
 
     fn sync(&mut self, began: Instant) {
-        // Nobody asked: it is time for a look at everything, unless all there is to do is to try a socket again.
-        if !self.pacing.begin() && (!self.proxy.is_unsettled() || self.looked_at + PERIODIC <= began) {
-            self.looked_at = began;
+        // Nobody asked: it is time for a look at everything.
+        if !self.pacing.begin() {
             self.proxy.look_again();
         }
         let busy = processor_time();
@@ -313,7 +309,7 @@ impl Loop {
         // of it, being kept waiting by others is no reason to wait longer.
         let cost =
             if self.proxy.runs_programs() { now - began } else { processor_time().saturating_sub(busy) };
-        self.pacing.end(cost, now, synced.is_well() && !self.proxy.is_unsettled());
+        self.pacing.end(cost, now, synced.is_well());
         if std::mem::take(&mut self.is_to_look)
             && synced.wrote_nothing()
             && let Some(rhythm) = &self.rhythm

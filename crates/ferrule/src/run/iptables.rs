@@ -110,7 +110,7 @@ pub fn watch(served: Served, rhythm: Arc<Rhythm>, events: Sender<Event>) -> io::
             }
         }
     };
-    std::thread::Builder::new().name("canary".to_owned()).spawn(work).map(drop)
+    crate::threads::spawn("canary", work).map(drop)
 }
 
 /// What was lost, once nobody seems to be at it any more.
