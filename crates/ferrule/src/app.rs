@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ferrule_kernel::sandbox::SandboxError;
+use ferrule_kernel::sys;
 use ferrule_watch::server::SecretUrl;
 use tracing::{error, info, warn};
 
@@ -18,6 +19,8 @@ use crate::cli::version::{self, Request};
 use crate::cli::{self, CommandLine, flags, help};
 use crate::config::live::LiveConfig;
 use crate::config::{CompleteError, Completed, complete, encode::encode};
+use crate::config_file;
+use crate::go::escaped;
 use crate::host::{self, RealFiles};
 use crate::http::configz;
 use crate::logging::{self, LogHandle};
@@ -40,15 +43,6 @@ pub enum Failure {
     /// The file for `--write-config-to` cannot be written.
     #[error("writing the configuration to {path:?}")]
     Write {
-        /// The path given.
-        path: String,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
-    /// The file named by `--config` cannot be watched.
-    #[error("watching {path:?}")]
-    Watch {
         /// The path given.
         path: String,
         /// The system's answer.
@@ -125,6 +119,8 @@ fn with_command_line(program: &str, line: &CommandLine) -> ExitCode {
 }
 
 fn logged(program: &str, line: &CommandLine) -> ExitCode {
+    // Before the first thread is started, which is the log's.
+    sys::share_memory_between_threads();
     let log = logging::install();
     let result = act(program, line, &log);
     if let Err(failure) = &result {
@@ -137,7 +133,7 @@ fn logged(program: &str, line: &CommandLine) -> ExitCode {
 fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
     let mut content = None;
     let completed = complete(line, |path| {
-        let bytes = std::fs::read(path)?;
+        let bytes = config_file::read_at_start(path)?;
         content = Some(bytes.clone());
         Ok(bytes)
     })?;
@@ -185,8 +181,7 @@ fn serve(
     let mut read = source.files(settings);
     read.extend(Some(line.text(flags::CONFIG)).filter(|path| !path.is_empty()).map(PathBuf::from));
     sandbox::enter(settings, &read)?;
-    let watched = content.map(|content| LiveConfig::new(line, completed, content)).transpose();
-    let watched = watched.map_err(|source| Failure::Watch { path: line.text(flags::CONFIG), source })?;
+    let watched = content.map(|content| LiveConfig::new(line, completed, content));
     info!(version = version::short(), "Version info");
     let ended = run::run(Start {
         settings: settings.clone(),
@@ -244,8 +239,8 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// To stderr, as one line or more.
+/// To stderr, as one line or more. What was typed may be in it, and a terminal must not act on it.
 fn complain(text: &str) -> ExitCode {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escaped(text, &['\n', '\t']));
     ExitCode::FAILURE
 }

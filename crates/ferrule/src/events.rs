@@ -11,15 +11,16 @@ mod shape;
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::thread;
 
 use ferrule_model::NodeName;
-use jiff::Timestamp;
 
 pub use book::{Book, Deed};
 pub use occasions::*;
 pub use sending::{EventSink, Sending, Unsent};
 pub use shape::{Occurrence, Regarding, Reporter, Severity};
+
+use crate::health::Moment;
+use crate::threads;
 
 /// Upstream's queue; who is faster than the API server loses the rest.
 const QUEUE: usize = 1000;
@@ -57,7 +58,7 @@ impl Recorder {
     /// Something happens now.
     pub fn record(&self, occasion: Occasion) {
         // A full queue loses it, as upstream's does; a closed one means that there is nobody to send to.
-        let _ = self.queue.try_send(occasion.at(Timestamp::now()));
+        let _ = self.queue.try_send(occasion.at(Moment::now()));
     }
 }
 
@@ -66,10 +67,7 @@ impl Queue {
     pub fn send_by(self, sink: impl EventSink + 'static, reporter: Reporter) -> io::Result<()> {
         let log = tracing::dispatcher::get_default(Clone::clone);
         let work = move || Sending::new(sink, reporter).run(&self.occurrences);
-        thread::Builder::new()
-            .name("events".to_owned())
-            .spawn(move || tracing::dispatcher::with_default(&log, work))?;
-        Ok(())
+        threads::spawn("events", move || tracing::dispatcher::with_default(&log, work)).map(drop)
     }
 }
 

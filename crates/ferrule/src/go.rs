@@ -12,4 +12,4 @@ pub use duration::{DurationError, GoDuration};
 pub use float::{format_float32, parse_float32};
 pub use number::{parse_bool, parse_digits, parse_int32};
 pub use quantity::{Quantity, QuantityError};
-pub use quote::quoted;
+pub use quote::{escaped, is_printable, quoted};

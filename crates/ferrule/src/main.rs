@@ -13,6 +13,7 @@ use ferrule_kernel::sys::ProfiledAllocator;
 static ALLOCATOR: ProfiledAllocator = ProfiledAllocator;
 
 fn main() -> ExitCode {
+    ferrule::panics::end_the_process();
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next().unwrap_or_default();
     ferrule::app::run(&program, &arguments.collect::<Vec<_>>())

@@ -7,6 +7,7 @@ mod build;
 mod declaring;
 mod packets;
 pub mod process;
+mod resources;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use api_client::ApiClientMetrics;
 use declaring::Declaring;
 use packets::PacketCounter;
 use process::ProcessMetrics;
+use resources::Resources;
 
 const FAMILY: &str = "ip_family";
 
@@ -35,6 +37,7 @@ pub struct Metrics {
     answers: Answers,
     api_client: ApiClientMetrics,
     own: Own,
+    resources: Resources,
 }
 
 /// Whether a sync looked at everything or at what changed.
@@ -58,6 +61,7 @@ impl Metrics {
             answers: Answers::new(&declare)?,
             api_client: ApiClientMetrics::new(&declare)?,
             own: Own::new(&declare)?,
+            resources: Resources::new(&declare)?,
             registry: declare.registry.clone(),
         };
         build::declare(&metrics.registry, gates)?;
@@ -237,6 +241,16 @@ impl Metrics {
     pub fn configured(&self, hash: &str) {
         self.own.configuration.reset();
         self.own.configuration.with_label_values(&[hash]).set(1);
+    }
+
+    /// So many lines of the log were dropped since the start.
+    pub fn log_lines_dropped(&self, since_start: u64) {
+        self.resources.dropped_lines(since_start);
+    }
+
+    /// So many connections to a kind of port were closed since the start to make room.
+    pub fn connections_evicted(&self, port: &str, since_start: u64) {
+        self.resources.evicted(port, since_start);
     }
 
     /// The API server was asked something, or answered.

@@ -1,29 +1,45 @@
 //! Readiness for systemd (`Type=notify`): one datagram to `$NOTIFY_SOCKET` when all rules are in the kernel.
+//!
+//! Sent from a thread of its own: whoever should read it may be busy, and the loop waits for nobody.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 use tracing::warn;
 
+use crate::threads;
+
 const SOCKET: &str = "NOTIFY_SOCKET";
+
+/// How long whoever started this program may take to read; systemd gives up on a start after one and a half minutes.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Tells whoever started this program, if it wants to know, that it is ready.
 pub fn ready() {
     let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else { return };
-    if let Err(error) = send(socket.as_bytes(), b"READY=1\n") {
-        warn!(err = %error, socket = %socket.display(), "Cannot tell systemd that we are ready");
+    let shown = socket.display().to_string();
+    let told = threads::spawn("notify", move || {
+        if let Err(error) = send(socket.as_bytes(), b"READY=1\n", PATIENCE) {
+            warn!(err = %error, socket = %socket.display(), "Cannot tell systemd that we are ready");
+        }
+    });
+    if let Err(error) = told {
+        warn!(err = %error, socket = shown, "Cannot tell systemd that we are ready");
     }
 }
 
 /// A path, or with `@` in front an abstract name.
-fn send(socket: &[u8], message: &[u8]) -> io::Result<()> {
+fn send(socket: &[u8], message: &[u8], limit: Duration) -> io::Result<()> {
     let address = match socket.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(socket))?,
     };
-    UnixDatagram::unbound()?.send_to_addr(message, &address).map(drop)
+    let sender = UnixDatagram::unbound()?;
+    sender.set_write_timeout(Some(limit))?;
+    sender.send_to_addr(message, &address).map(drop)
 }
 
 #[cfg(test)]
@@ -41,14 +57,23 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket");
-        send(path.as_os_str().as_bytes(), b"READY=1\n").expect("it is sent");
+        send(path.as_os_str().as_bytes(), b"READY=1\n", PATIENCE).expect("it is sent");
         assert_eq!(received(&socket), b"READY=1\n");
 
         let name = format!("ferrule-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let socket = UnixDatagram::bind_addr(&address).expect("a socket");
-        send(format!("@{name}").as_bytes(), b"READY=1\n").expect("it is sent");
+        send(format!("@{name}").as_bytes(), b"READY=1\n", PATIENCE).expect("it is sent");
         assert_eq!(received(&socket), b"READY=1\n");
-        assert!(send(b"/nowhere/at/all", b"READY=1\n").is_err());
+        assert!(send(b"/nowhere/at/all", b"READY=1\n", PATIENCE).is_err());
+    }
+    #[test]
+    fn a_reader_that_never_reads_is_given_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let _socket = UnixDatagram::bind(&path).expect("a socket");
+        let send = || send(path.as_os_str().as_bytes(), b"READY=1\n", Duration::from_millis(50));
+        let refused = (0..10_000).find_map(|_| send().err());
+        assert_eq!(refused.expect("the queue has an end").kind(), io::ErrorKind::WouldBlock);
     }
 }

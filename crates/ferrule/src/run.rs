@@ -123,8 +123,6 @@ pub struct Loop {
     finish_at: Option<Instant>,
     /// Whether a large list was worked through since the last sync.
     took_in_much: bool,
-    /// When all rules were last looked at though nobody asked.
-    looked_at: Instant,
     /// When others check the rules.
     schedule: Option<Arc<CheckSchedule>>,
     /// A setting of the host that follows ours, in iptables mode.
@@ -172,7 +170,6 @@ impl Loop {
             gate: Gate::default(),
             finish_at: None,
             took_in_much: false,
-            looked_at: Instant::now(),
             schedule: None,
             localnet: None,
             after_first_try: None,
@@ -326,9 +323,8 @@ impl Loop {
     }
 
     fn sync(&mut self, began: Instant) {
-        // Nobody asked: it is time for a look at everything, unless all there is to do is to try a socket again.
-        if !self.pacing.begin() && (!self.proxy.is_unsettled() || self.looked_at + PERIODIC <= began) {
-            self.looked_at = began;
+        // Nobody asked: it is time for a look at everything.
+        if !self.pacing.begin() {
             self.proxy.look_again();
         }
         let busy = processor_time();
@@ -338,7 +334,7 @@ impl Loop {
         // of it, being kept waiting by others is no reason to wait longer.
         let cost =
             if self.proxy.runs_programs() { now - began } else { processor_time().saturating_sub(busy) };
-        self.pacing.end(cost, now, synced.is_well() && !self.proxy.is_unsettled());
+        self.pacing.end(cost, now, synced.is_well());
         if self.proxy.is_waiting_for_lock() {
             self.pacing.retry_by(now + LOCK_RETRY);
         }

@@ -9,6 +9,7 @@ mod docs;
 mod exceptions;
 mod reminders;
 mod sizes;
+mod threads;
 mod unsafe_code;
 mod words;
 
@@ -44,6 +45,7 @@ pub fn run(root: &Path) -> Result<Verdict> {
 
 fn text_findings(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = docs::findings(files);
+    findings.extend(threads::findings(files));
     findings.extend(unsafe_code::findings(files));
     findings.extend(clippy_bans::findings(files));
     findings.extend(reminders::findings(files));

@@ -3,8 +3,6 @@
 //! Applies nothing itself: new settings are handed to the run loop, which also ends the process when that is needed.
 //! Whatever is wrong with the file, the configuration in effect stays.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,20 +42,15 @@ pub struct LiveConfig {
 
 impl LiveConfig {
     /// Starts watching the file `--config` names; `content` is what `completed` was made of.
-    pub fn new(line: &CommandLine, completed: &Completed, content: Vec<u8>) -> io::Result<Self> {
+    pub fn new(line: &CommandLine, completed: &Completed, content: Vec<u8>) -> Self {
         let path = line.text(flags::CONFIG);
-        let watch = ConfigWatch::new(Path::new(&path), content)?;
-        Ok(Self { line: line.clone(), path, in_effect: completed.effective.clone(), watch })
+        let watch = ConfigWatch::new(Path::new(&path), content);
+        Self { line: line.clone(), path, in_effect: completed.effective.clone(), watch }
     }
 
     /// Waits for the next change as [`ConfigWatch::next`] does, logs it in one line and tells what to do about it.
-    pub fn next(&mut self, timeout: Duration) -> io::Result<Option<Action>> {
-        Ok(self.watch.next(timeout)?.map(|change| self.react(&change)))
-    }
-
-    /// Begins to watch anew, after a failure.
-    pub fn reopen(&mut self) -> io::Result<()> {
-        self.watch.reopen()
+    pub fn next(&mut self, timeout: Duration) -> Option<Action> {
+        self.watch.next(timeout).map(|change| self.react(&change))
     }
 
     fn react(&mut self, change: &FileChange) -> Action {
@@ -84,13 +77,6 @@ impl LiveConfig {
             }
             Verdict::Restart { .. } => Action::Restart,
         }
-    }
-}
-
-impl AsFd for LiveConfig {
-    /// Readable when something happened near the file; for an event loop, followed by `next(Duration::ZERO)`.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.watch.as_fd()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Real files: written, renamed, removed, swapped as kubelet swaps a ConfigMap.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
@@ -14,19 +14,19 @@ fn watched(content: &str) -> (tempfile::TempDir, PathBuf, ConfigWatch) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("config.conf");
     fs::write(&path, content).expect("a file");
-    let watch = ConfigWatch::new(&path, content.as_bytes().to_vec()).expect("a watch");
+    let watch = ConfigWatch::new(&path, content.as_bytes().to_vec());
     (folder, path, watch)
 }
 
 fn content(watch: &mut ConfigWatch) -> Option<String> {
-    match watch.next(SOON).expect("the watch works")? {
+    match watch.next(SOON)? {
         FileChange::Content(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         FileChange::Unreadable(_) => None,
     }
 }
 
 fn assert_quiet(watch: &mut ConfigWatch) {
-    assert_eq!(watch.next(A_WHILE).expect("the watch works"), None);
+    assert_eq!(watch.next(A_WHILE), None);
 }
 
 /// Row: server 3.2 #1, 8.12 #1
@@ -63,9 +63,9 @@ fn changes_during(
 ) -> (Vec<FileChange>, String) {
     let mut changes = Vec::new();
     while !writer.is_finished() {
-        changes.extend(watch.next(each).expect("the watch works"));
+        changes.extend(watch.next(each));
     }
-    while let Some(change) = watch.next(A_WHILE).expect("the watch works") {
+    while let Some(change) = watch.next(A_WHILE) {
         changes.push(change);
     }
     (changes, writer.join().expect("the writer is done"))
@@ -87,7 +87,7 @@ fn a_writer_that_was_at_it_before_the_watch_began_makes_one_change_too() {
     while fs::read(&path).expect("a file").len() < 9 {
         std::thread::yield_now();
     }
-    let mut watch = ConfigWatch::new(&path, b"one".to_vec()).expect("a watch");
+    let mut watch = ConfigWatch::new(&path, b"one".to_vec());
     let (changes, written) = changes_during(writer, &mut watch, Duration::ZERO);
     assert_eq!(changes, [FileChange::Content(written.into_bytes())]);
 }
@@ -119,8 +119,8 @@ fn touching_and_rewriting_the_same_bytes_is_none() {
 fn a_removed_file_is_reported_once_and_so_is_its_return() {
     let (_folder, path, mut watch) = watched("one");
     fs::remove_file(&path).expect("removed");
-    let gone = FileChange::Unreadable(io::ErrorKind::NotFound);
-    assert_eq!(watch.next(SOON).expect("the watch works"), Some(gone));
+    let gone = FileChange::Unreadable(Unreadable::System(io::ErrorKind::NotFound));
+    assert_eq!(watch.next(SOON), Some(gone));
     assert_quiet(&mut watch);
     fs::write(&path, "one").expect("written");
     assert_eq!(content(&mut watch).as_deref(), Some("one"));
@@ -131,8 +131,8 @@ fn a_removed_file_is_reported_once_and_so_is_its_return() {
 fn a_file_that_is_moved_away_is_reported_and_what_comes_in_its_place_is_seen() {
     let (folder, path, mut watch) = watched("one");
     fs::rename(&path, folder.path().join("elsewhere")).expect("renamed");
-    let gone = FileChange::Unreadable(io::ErrorKind::NotFound);
-    assert_eq!(watch.next(SOON).expect("the watch works"), Some(gone));
+    let gone = FileChange::Unreadable(Unreadable::System(io::ErrorKind::NotFound));
+    assert_eq!(watch.next(SOON), Some(gone));
     fs::write(&path, "two").expect("written");
     assert_eq!(content(&mut watch).as_deref(), Some("two"));
 }
@@ -143,7 +143,7 @@ fn an_edit_before_the_watch_began_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("config.conf");
     fs::write(&path, "edited meanwhile").expect("a file");
-    let mut watch = ConfigWatch::new(&path, b"as it was read".to_vec()).expect("a watch");
+    let mut watch = ConfigWatch::new(&path, b"as it was read".to_vec());
     assert_eq!(content(&mut watch).as_deref(), Some("edited meanwhile"));
 }
 
@@ -186,7 +186,7 @@ impl ConfigMapVolume {
 #[test]
 fn a_config_map_swap_is_one_change() {
     let mut volume = ConfigMapVolume::new("one");
-    let mut watch = ConfigWatch::new(&volume.file(), b"one".to_vec()).expect("a watch");
+    let mut watch = ConfigWatch::new(&volume.file(), b"one".to_vec());
     for text in ["two", "three", "four"] {
         volume.swap(text);
         assert_eq!(content(&mut watch).as_deref(), Some(text));
@@ -200,7 +200,7 @@ fn a_config_map_swap_is_one_change() {
 fn a_file_below_a_linked_folder_is_watched_where_it_is() {
     let volume = ConfigMapVolume::new("one");
     let path = volume.folder.path().join("..data").join("config.conf");
-    let mut watch = ConfigWatch::new(&path, b"one".to_vec()).expect("a watch");
+    let mut watch = ConfigWatch::new(&path, b"one".to_vec());
     fs::write(&path, "two").expect("written");
     assert_eq!(content(&mut watch).as_deref(), Some("two"));
 }
@@ -211,8 +211,8 @@ fn links_that_go_in_circles_do_no_harm() {
     let (a, b) = (folder.path().join("a"), folder.path().join("b"));
     symlink(&b, &a).expect("a link");
     symlink(&a, &b).expect("a link");
-    let mut watch = ConfigWatch::new(&a, b"one".to_vec()).expect("a watch");
-    assert!(matches!(watch.next(SOON), Ok(Some(FileChange::Unreadable(_)))));
+    let mut watch = ConfigWatch::new(&a, b"one".to_vec());
+    assert!(matches!(watch.next(SOON), Some(FileChange::Unreadable(_))));
 }
 
 /// kube-proxy ends if its watch fails; this one looks for the directory until it is there again.
@@ -225,21 +225,113 @@ fn a_directory_that_is_removed_or_renamed_is_watched_again_when_it_is_back() {
     let path = inner.join("config.conf");
     fs::create_dir(&inner).expect("a folder");
     fs::write(&path, "one").expect("a file");
-    let mut watch = ConfigWatch::new(&path, b"one".to_vec()).expect("a watch");
+    let mut watch = ConfigWatch::new(&path, b"one".to_vec());
     for (round, text) in ["two", "three"].into_iter().enumerate() {
         if round == 0 {
             fs::remove_dir_all(&inner).expect("removed");
         } else {
             fs::rename(&inner, folder.path().join("elsewhere")).expect("renamed");
         }
-        let gone = watch.next(SOON).expect("the watch works");
-        assert_eq!(gone, Some(FileChange::Unreadable(io::ErrorKind::NotFound)), "{text}");
+        let gone = watch.next(SOON);
+        assert_eq!(gone, Some(FileChange::Unreadable(Unreadable::System(io::ErrorKind::NotFound))), "{text}");
         fs::create_dir(&inner).expect("a folder");
         fs::write(&path, text).expect("a file");
         assert_eq!(content(&mut watch).as_deref(), Some(text));
     }
     assert_quiet(&mut watch);
-    watch.reopen().expect("another watch");
     fs::write(&path, "four").expect("written");
     assert_eq!(content(&mut watch).as_deref(), Some("four"));
+}
+
+/// What stands in the place of the file, and what is said of it.
+fn replaced_by(put: impl FnOnce(&Path), expected: Unreadable) {
+    let (_folder, path, mut watch) = watched("one");
+    fs::remove_file(&path).expect("removed");
+    put(&path);
+    assert_eq!(watch.next(SOON), Some(FileChange::Unreadable(expected)));
+    assert_quiet(&mut watch);
+    let remove = if path.is_dir() { fs::remove_dir } else { fs::remove_file };
+    remove(&path).expect("removed");
+    fs::write(&path, "two").expect("written");
+    let change = watch.next(SOON);
+    let back = FileChange::Content(b"two".to_vec());
+    let gone = FileChange::Unreadable(Unreadable::System(io::ErrorKind::NotFound));
+    assert!(change == Some(back.clone()) || change == Some(gone) && watch.next(SOON) == Some(back));
+}
+
+#[test]
+fn a_pipe_in_the_place_of_the_file_holds_nobody_up() {
+    let make = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(made.expect("mkfifo runs").success());
+    };
+    replaced_by(make, Unreadable::NotAFile);
+}
+
+#[test]
+fn a_directory_in_the_place_of_the_file_is_told_once() {
+    let expected = Unreadable::System(io::ErrorKind::IsADirectory);
+    replaced_by(|path| fs::create_dir(path).expect("a folder"), expected);
+}
+
+#[test]
+fn a_device_without_end_in_the_place_of_the_file_is_not_read() {
+    replaced_by(|path| symlink("/dev/zero", path).expect("a link"), Unreadable::NotAFile);
+}
+
+#[test]
+fn a_file_of_a_gigabyte_is_not_read() {
+    let make = |path: &Path| fs::File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file");
+    replaced_by(make, Unreadable::TooLarge);
+}
+
+#[test]
+fn a_file_that_links_to_itself_is_told_once() {
+    let (_folder, path, mut watch) = watched("one");
+    fs::remove_file(&path).expect("removed");
+    symlink(&path, &path).expect("a link");
+    let Some(FileChange::Unreadable(Unreadable::System(kind))) = watch.next(SOON) else { panic!("not told") };
+    assert_ne!(kind, io::ErrorKind::NotFound);
+    assert_quiet(&mut watch);
+}
+
+/// A hundred times a second the file is another, or is not there at all. What it is in the end counts.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the pace of the writer is the point")]
+fn a_file_that_flaps_is_read_seldom_and_its_last_content_is_not_missed() {
+    let (folder, path, mut watch) = watched("one");
+    let file = path.clone();
+    let writer = std::thread::spawn(move || {
+        for round in 0..300 {
+            let new = folder.path().join("new");
+            if round % 3 == 2 {
+                fs::remove_file(&file).expect("removed");
+            } else {
+                fs::write(&new, format!("round {round}")).expect("written");
+                fs::rename(&new, &file).expect("renamed");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        fs::write(&file, "the last").expect("written");
+        (folder, "the last".to_owned())
+    });
+    let mut changes = Vec::new();
+    while !writer.is_finished() {
+        changes.extend(watch.next(Duration::from_millis(50)));
+    }
+    while let Some(change) = watch.next(A_WHILE) {
+        changes.push(change);
+    }
+    assert_eq!(changes.last(), Some(&FileChange::Content(b"the last".to_vec())));
+    assert!(changes.len() < 20, "read {} times", changes.len());
+    drop(writer.join().expect("the writer is done"));
+}
+
+#[test]
+fn without_a_watch_to_be_had_the_file_is_read_every_second() {
+    let (_folder, path, mut watch) = watched("one");
+    (watch.inotify, watch.is_blind) = (None, true);
+    fs::write(&path, "two").expect("written");
+    assert_eq!(content(&mut watch).as_deref(), Some("two"));
+    assert!(watch.inotify.is_some(), "it is watched again");
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::shape::{Occurrence, Regarding, Reporter, Severity, series};
+use crate::health::Moment;
 
 /// A series ends when nothing happened for this long.
 const IDLE: Duration = Duration::from_mins(6);
@@ -49,9 +49,9 @@ type Key = (Severity, &'static str, &'static str, Regarding);
 struct Told {
     first: Occurrence,
     count: u32,
-    last: Timestamp,
+    last: Moment,
     /// What of the count was sent, and when.
-    sent: (u32, Timestamp),
+    sent: (u32, Moment),
 }
 
 impl Book {
@@ -75,10 +75,10 @@ impl Book {
     }
 
     /// Series to tell again, and those that are over with what they came to.
-    pub fn tend(&mut self, now: Timestamp) -> Vec<Deed> {
+    pub fn tend(&mut self, now: Moment) -> Vec<Deed> {
         let mut deeds = Vec::new();
         for told in self.told.values_mut().filter(|told| told.count > told.sent.0) {
-            if is_over(told, now) || after(told.sent.1, now) >= REFRESH {
+            if is_over(told, now) || told.sent.1.until(now) >= REFRESH {
                 deeds.push(told.report(&self.reporter, now));
             }
         }
@@ -98,9 +98,9 @@ impl Book {
 }
 
 impl Told {
-    fn report(&mut self, reporter: &Reporter, now: Timestamp) -> Deed {
+    fn report(&mut self, reporter: &Reporter, now: Moment) -> Deed {
         self.sent = (self.count, now);
-        let series = series(self.count, self.last);
+        let series = series(self.count, self.last.shown);
         let mut whole = create(&self.first, reporter);
         if let Deed::Create { event, .. } = &mut whole {
             event["series"] = series.clone();
@@ -117,11 +117,6 @@ fn create(occurrence: &Occurrence, reporter: &Reporter) -> Deed {
     Deed::Create { path: occurrence.collection(), event: occurrence.to_json(reporter) }
 }
 
-fn is_over(told: &Told, now: Timestamp) -> bool {
-    after(told.last, now) >= IDLE
-}
-
-/// A clock that was set back has not moved.
-fn after(before: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(before)).unwrap_or_default()
+fn is_over(told: &Told, now: Moment) -> bool {
+    told.last.until(now) >= IDLE
 }

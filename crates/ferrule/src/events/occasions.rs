@@ -1,9 +1,9 @@
 //! What there are Events about, and in which words.
 
 use ferrule_model::{Diagnostic, NodeName, ObjectKind, Problem, ServiceName};
-use jiff::Timestamp;
 
 use super::shape::{Occurrence, Regarding, Severity};
+use crate::health::Moment;
 
 /// What kube-proxy does when it starts.
 const START: &str = "StartKubeProxy";
@@ -20,7 +20,7 @@ pub struct Occasion {
 
 impl Occasion {
     /// It happens now.
-    pub fn at(self, at: Timestamp) -> Occurrence {
+    pub fn at(self, at: Moment) -> Occurrence {
         let Self { severity, reason, action, regarding, note } = self;
         Occurrence { severity, reason, action, regarding, note, at }
     }

@@ -11,6 +11,7 @@ use tracing::info;
 
 use super::book::{Book, Deed};
 use super::shape::{Occurrence, Reporter};
+use crate::health::Moment;
 
 /// How often an Event is tried.
 const TRIES: u32 = 12;
@@ -96,7 +97,7 @@ impl<S: EventSink> Sending<S> {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if next_tend <= Instant::now() {
-                for deed in self.book.tend(Timestamp::now()) {
+                for deed in self.book.tend(Moment::now()) {
                     self.send(&deed);
                 }
                 next_tend = Instant::now() + period;

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::health::Moment;
+
 /// Where Events about objects without a namespace are kept.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -20,7 +22,7 @@ pub struct Occurrence {
     /// For people; may be empty.
     pub note: String,
     /// When.
-    pub at: Timestamp,
+    pub at: Moment,
 }
 
 /// How bad something is.
@@ -90,7 +92,7 @@ impl Regarding {
 impl Occurrence {
     /// The name of its Event: the object's, and the time so that no two are the same.
     pub fn event_name(&self) -> String {
-        format!("{}.{:x}", self.regarding.name, self.at.as_nanosecond())
+        format!("{}.{:x}", self.regarding.name, self.at.shown.as_nanosecond())
     }
 
     /// The collection its Event is created in.
@@ -104,7 +106,7 @@ impl Occurrence {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": { "name": self.event_name(), "namespace": self.regarding.event_namespace() },
-            "eventTime": micro_time(self.at),
+            "eventTime": micro_time(self.at.shown),
             "reportingController": Reporter::CONTROLLER,
             "reportingInstance": reporter.instance,
             "action": self.action,

@@ -1,10 +1,11 @@
 //! What Events look like, when they become series, and what is tried again.
 
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use ferrule_model::{Diagnostic, ObjectKind, Problem, ServiceName};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
@@ -13,8 +14,11 @@ fn node() -> NodeName {
     NodeName::new("node-a")
 }
 
-fn time(seconds: i64) -> Timestamp {
-    Timestamp::new(1_800_000_000 + seconds, 123_456_789).expect("a time")
+fn time(seconds: u32) -> Moment {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let steady = *START.get_or_init(Instant::now) + Duration::from_secs(seconds.into());
+    let shown = Timestamp::new(1_800_000_000 + i64::from(seconds), 123_456_789).expect("a time");
+    Moment { steady, shown }
 }
 
 fn reporter() -> Reporter {
@@ -174,7 +178,7 @@ fn sent(answers: Vec<Unsent>, occasions: usize) -> Answers {
     let mut book = Book::new(reporter());
     let sending = Sending::new(sink.clone(), reporter());
     for second in 0..occasions {
-        let second = i64::try_from(second).expect("a small number");
+        let second = u32::try_from(second).expect("a small number");
         if let Some(deed) = book.record(unusable_port("shop/web", 0).at(time(second))) {
             sending.send(&deed);
         }
@@ -235,19 +239,44 @@ fn series_are_looked_after_also_while_others_are_recorded_all_the_time() {
     let mut sending = Sending::new(sink.clone(), reporter());
     let (inlet, occurrences) = sync_channel(1);
     let watched = sink.clone();
-    let recording = thread::spawn(move || {
+    let recording = std::thread::spawn(move || {
         // Over already, so that all three are told as soon as somebody looks.
-        let before = Timestamp::now() - Duration::from_mins(10);
+        let now = Moment::now();
+        let steady = now.steady.checked_sub(Duration::from_mins(10)).expect("the host runs that long");
+        let before = Moment { steady, ..now };
         for _ in 0..3 {
             inlet.send(unusable_port("shop/web", 0).at(before)).expect("somebody reads");
         }
         let is_told = || watched.talk().asked.iter().any(|(_, change)| change["series"]["count"] == 3);
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         while !is_told() && began.elapsed() < Duration::from_secs(20) {
-            inlet.send(unusable_port("shop/api", 0).at(Timestamp::now())).expect("somebody reads");
+            inlet.send(unusable_port("shop/api", 0).at(Moment::now())).expect("somebody reads");
         }
         is_told()
     });
     sending.run_tending_every(Duration::from_millis(50), &occurrences);
     assert!(recording.join().expect("no panic"), "nobody looked after the series");
+}
+
+/// The clock on the wall is set hours ahead or back in between; time passes as before.
+#[test]
+fn a_clock_that_is_set_neither_ends_a_series_nor_keeps_it_for_ever() {
+    for hours in [-5_i64, 5] {
+        let set = |moment: Moment| Moment {
+            shown: moment.shown + jiff::SignedDuration::from_hours(hours),
+            ..moment
+        };
+        let mut book = Book::new(reporter());
+        book.record(unusable_port("shop/web", 0).at(time(0)));
+        book.record(unusable_port("shop/web", 0).at(time(1)));
+        assert_eq!(book.record(unusable_port("shop/web", 0).at(set(time(60)))), None, "{hours}: counted");
+        assert_eq!(book.tend(set(time(120))), [], "{hours}");
+        assert_eq!(book.len(), 1, "{hours}: not over");
+        let deeds = book.tend(set(time(60 + 6 * 60)));
+        assert!(
+            matches!(&deeds[..], [Deed::Patch { change, .. }] if change["series"]["count"] == 3),
+            "{hours}"
+        );
+        assert!(book.is_empty(), "{hours}: over");
+    }
 }

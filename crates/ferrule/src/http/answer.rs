@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use hyper::body::Bytes;
+
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
@@ -59,30 +61,30 @@ pub struct Answer {
     pub status: u16,
     /// Headers, with values fit for the wire.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
-    pub body: Vec<u8>,
+    /// The body; cheap to clone, so that many can be given the same.
+    pub body: Bytes,
 }
 
 impl Answer {
     /// Text as Go's servers send it.
-    pub fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub fn text(status: u16, body: impl Into<Bytes>) -> Self {
         Self::of("text/plain; charset=utf-8", status, body)
     }
 
     /// JSON.
-    pub fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
         Self::of("application/json", status, body)
     }
 
     /// Anything, with the header that keeps browsers from guessing.
-    pub fn of(kind: &str, status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub fn of(kind: &str, status: u16, body: impl Into<Bytes>) -> Self {
         let headers =
             vec![("content-type", kind.to_owned()), ("x-content-type-options", "nosniff".to_owned())];
         Self { status, headers, body: body.into() }
     }
 
     /// Anything, without that header.
-    pub fn plain(kind: &str, status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub fn plain(kind: &str, status: u16, body: impl Into<Bytes>) -> Self {
         Self { status, headers: vec![("content-type", kind.to_owned())], body: body.into() }
     }
 

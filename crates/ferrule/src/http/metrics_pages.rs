@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::gzip::compressed;
+use super::connections::{Connections, PortKind};
+use super::scrape::{Scraped, SharedScrape};
 use super::{Answer, Method, Pages, Question, SlowPage, debug, flagz, pprof, statusz};
 use crate::logging::LogHandle;
 use crate::settings::ProxyMode;
@@ -33,14 +34,16 @@ pub struct MetricsPages {
     status: Arc<Status>,
     facts: Facts,
     log: LogHandle,
+    connections: Arc<Connections>,
+    scrape: SharedScrape,
     /// How often `/healthz` was answered well, for `/metrics/slis`.
     pings: Mutex<u64>,
 }
 
 impl MetricsPages {
     /// About this proxy.
-    pub fn new(status: Arc<Status>, facts: Facts, log: LogHandle) -> Self {
-        Self { status, facts, log, pings: Mutex::new(0) }
+    pub fn new(status: Arc<Status>, facts: Facts, log: LogHandle, connections: Arc<Connections>) -> Self {
+        Self { status, facts, log, connections, scrape: SharedScrape::default(), pings: Mutex::new(0) }
     }
 
     fn healthz(&self, question: &Question) -> Answer {
@@ -65,12 +68,21 @@ impl MetricsPages {
 
     fn metrics(&self, question: &Question) -> Answer {
         let kind = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
-        let answer = Answer {
-            headers: vec![("content-type", kind.to_owned())],
-            ..Answer::text(200, self.status.metrics.scrape())
+        let make = || {
+            let metrics = &self.status.metrics;
+            metrics.log_lines_dropped(self.log.dropped());
+            for kind in PortKind::ALL {
+                metrics.connections_evicted(kind.label(), self.connections.evicted(kind));
+            }
+            metrics.scrape()
         };
-        let started = self.facts.started.0.as_second().to_string();
-        compressed(question, answer).with("process-start-time-unix", started)
+        let answer = match self.scrape.get(question.accepts_gzip, Instant::now(), make) {
+            Scraped::Plain(body) => Answer::plain(kind, 200, body),
+            Scraped::Gzipped(body) => Answer::plain(kind, 200, body)
+                .with("content-encoding", "gzip")
+                .with("vary", "Accept-Encoding"),
+        };
+        answer.with("process-start-time-unix", self.facts.started.0.as_second().to_string())
     }
 
     fn slis(&self, question: &Question) -> Answer {

@@ -52,6 +52,7 @@ pub fn capture(settings: &LoggingSettings, log: impl FnOnce(&LogHandle)) -> Capt
     let (handle, errors, info) = streams();
     handle.configure(settings);
     tracing::subscriber::with_default(registry().with(layer(&handle)), || log(&handle));
+    handle.flush();
     Captured { errors: errors.text(), info: info.text() }
 }
 

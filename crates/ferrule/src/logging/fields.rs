@@ -1,9 +1,18 @@
 //! The fields of one event, gathered for printing.
 
 use std::error::Error;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use tracing::field::{Field, Visit};
+
+use super::bounded::BoundedText;
+
+/// The message is ours, but for flags and gates that are quoted in it.
+const MAX_MESSAGE: usize = 16 * 1024;
+/// A refused configuration names all that is wrong with it.
+const MAX_ERROR: usize = 4 * 1024;
+/// Names, fields of objects, what another program said.
+const MAX_VALUE: usize = 1024;
 
 /// A field's value, in the two kinds the formats tell apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +37,13 @@ pub struct EventFields {
 }
 
 impl EventFields {
-    fn text(&mut self, field: &Field, text: String) {
+    fn text(&mut self, field: &Field, value: fmt::Arguments<'_>) {
+        let limit = match field.name() {
+            "message" => MAX_MESSAGE,
+            "err" => MAX_ERROR,
+            _ => MAX_VALUE,
+        };
+        let text = BoundedText::of(limit, value);
         match field.name() {
             "message" => self.message = text,
             "err" => self.error = Some(text),
@@ -46,15 +61,15 @@ impl EventFields {
 
 impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.text(field, format!("{value:?}"));
+        self.text(field, format_args!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(field, value.to_owned());
+        self.text(field, format_args!("{value}"));
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        self.text(field, value.to_string());
+        self.text(field, format_args!("{value}"));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
@@ -70,7 +85,7 @@ impl Visit for EventFields {
         if value.is_finite() {
             self.literal(field, value.to_string());
         } else {
-            self.text(field, value.to_string());
+            self.text(field, format_args!("{value}"));
         }
     }
 

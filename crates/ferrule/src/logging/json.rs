@@ -1,9 +1,12 @@
 //! The JSON form: one object per line with `ts`, `caller`, `msg`, `v` or `err`, then the fields.
 
+use std::fmt::Write as _;
+
 use tracing::Level;
 
 use super::fields::FieldValue;
 use super::layer::Line;
+use crate::go::is_printable;
 
 /// The line, with its end.
 pub fn render(line: &Line<'_>) -> String {
@@ -42,6 +45,22 @@ fn push(text: &mut String, key: &str, value: &str) {
     text.push_str(value);
 }
 
+/// A JSON string in which also those characters are escaped that JSON allows and terminals act on; it reads back the same.
 fn string(text: &str) -> String {
-    serde_json::Value::String(text.to_owned()).to_string()
+    let json = serde_json::Value::String(text.to_owned()).to_string();
+    if json.chars().all(is_printable) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_printable(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
 }

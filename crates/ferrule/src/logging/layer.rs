@@ -8,8 +8,9 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::fields::EventFields;
-use super::sink::{Importance, Sink};
+use super::fields::{EventFields, FieldValue};
+use super::queue::Importance;
+use super::sink::Sink;
 use super::verbosity::{Verbosity, of_level};
 use super::{UNSTRUCTURED, json, text};
 use crate::settings::LogFormat;
@@ -39,6 +40,14 @@ impl Line<'_> {
         let kept: Vec<&str> = self.file.rsplit('/').take(parts).collect();
         let path: Vec<&str> = kept.into_iter().rev().collect();
         format!("{}:{}", path.join("/"), self.row)
+    }
+
+    /// As it is written, with its end.
+    pub fn rendered(&self, format: LogFormat) -> String {
+        match format {
+            LogFormat::Text => text::render(self),
+            LogFormat::Json => json::render(self),
+        }
     }
 }
 
@@ -85,11 +94,17 @@ impl<S: Subscriber> Layer<S> for KlogLayer {
             unstructured: metadata.target() == UNSTRUCTURED,
             fields: &fields,
         };
-        let rendered = match self.sink.format() {
-            LogFormat::Text => text::render(&line),
-            LogFormat::Json => json::render(&line),
-        };
         let importance = if *metadata.level() == Level::ERROR { Importance::Error } else { Importance::Info };
-        self.sink.write(importance, &rendered);
+        self.sink.write(importance, line.rendered(self.sink.format()));
     }
+}
+
+/// A warning of the log's own, which no event makes: it is about the log itself.
+pub fn notice(format: LogFormat, message: &str, numbers: &[(&'static str, String)]) -> String {
+    let others = numbers.iter().map(|(key, value)| (*key, FieldValue::Literal(value.clone()))).collect();
+    let fields = EventFields { message: message.to_owned(), others, ..EventFields::default() };
+    let (file, row) = (file!(), line!());
+    let (time, level) = (&Zoned::now(), Level::WARN);
+    let line = Line { time, level, file, row, verbosity: 0, unstructured: false, fields: &fields };
+    line.rendered(format)
 }

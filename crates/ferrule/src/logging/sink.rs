@@ -1,36 +1,32 @@
 //! Where lines go: stderr, or stdout for informational ones if streams are split, with a buffer that is flushed.
+//!
+//! Nobody waits here: lines go into [`super::queue`] and are written by [`super::writer`] on the thread `log`.
 
 use std::fmt;
-use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::layer::notice;
+use super::queue::{Entry, Importance, LineQueue};
+use super::writer::{MakeStream, Stream, Writer};
 use crate::settings::{InfoStream, LogFormat, LoggingSettings};
-
-/// Whether a line is an error; errors are never held back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Importance {
-    /// Informational lines and warnings.
-    Info,
-    /// Errors.
-    Error,
-}
-
-/// Something lines can be written to.
-pub type Stream = Box<dyn Write + Send>;
-type MakeStream = Box<dyn Fn() -> Stream + Send + Sync>;
+use crate::threads;
 
 /// The streams, and the format lines are written in.
 pub struct Sink {
-    errors: Mutex<Stream>,
-    /// `None` while informational lines share the error stream.
-    info: Arc<Mutex<Option<BufWriter<Stream>>>>,
-    make_info_stream: MakeStream,
-    format: Mutex<LogFormat>,
-    /// Dropping it ends the thread that flushes.
-    flusher: Mutex<Option<Sender<()>>>,
+    queue: Arc<LineQueue>,
+    options: Arc<Options>,
+    /// Writes in the place of the thread, where there could be none.
+    instead_of_thread: Option<Mutex<Writer>>,
+}
+
+/// What may change while lines are written.
+#[derive(Debug, Default)]
+struct Options {
+    is_json: AtomicBool,
+    flush_every_ms: AtomicU64,
 }
 
 impl fmt::Debug for Sink {
@@ -47,86 +43,95 @@ impl Sink {
 
     /// Text on a stream of the caller's; `make_info_stream` gives the other one should streams be split.
     pub fn new(errors: Stream, make_info_stream: MakeStream) -> Self {
-        Self {
-            errors: Mutex::new(errors),
-            info: Arc::default(),
-            make_info_stream,
-            format: Mutex::new(LogFormat::Text),
-            flusher: Mutex::default(),
-        }
+        let (queue, options) = (Arc::new(LineQueue::default()), Arc::new(Options::default()));
+        let shown = Arc::clone(&options);
+        let dropped = move |lines| dropped_line(shown.format(), lines);
+        let writer = Arc::new(Mutex::new(Some(Writer::new(errors, make_info_stream, Box::new(dropped)))));
+        let (taken, todo, used) = (Arc::clone(&writer), Arc::clone(&queue), Arc::clone(&options));
+        let work = move || {
+            if let Some(writer) = take(&taken) {
+                writer.run(&todo, || Duration::from_millis(used.flush_every_ms.load(Ordering::Relaxed)));
+            }
+        };
+        let instead_of_thread =
+            if threads::spawn("log", work).is_ok() { None } else { take(&writer).map(Mutex::new) };
+        Self { queue, options, instead_of_thread }
     }
 
     /// Takes over format, streams and flush frequency.
     pub fn configure(&self, settings: &LoggingSettings) {
-        self.flush();
-        if let Ok(mut format) = self.format.lock() {
-            *format = settings.format;
-        }
         let buffer = match settings.info_stream {
             InfoStream::Stderr => None,
             InfoStream::Stdout { buffer } => Some(buffer),
         };
-        if let Ok(mut info) = self.info.lock() {
-            *info = buffer.map(|buffer| BufWriter::with_capacity(buffer, (self.make_info_stream)()));
-        }
-        // Without a buffer there is nothing to flush and no thread.
-        let flusher =
-            buffer.filter(|buffer| *buffer > 0).and_then(|_| self.start_flusher(settings.flush_every));
-        if let Ok(mut current) = self.flusher.lock() {
-            *current = flusher;
-        }
+        self.options.is_json.store(settings.format == LogFormat::Json, Ordering::Relaxed);
+        let flush_every = u64::try_from(settings.flush_every.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.options.flush_every_ms.store(flush_every, Ordering::Relaxed);
+        self.queue.push_order(Entry::InfoStream(buffer));
+        self.write_instead_of_thread();
     }
 
     /// The format lines are to have.
     pub fn format(&self) -> LogFormat {
-        self.format.lock().map_or(LogFormat::Text, |format| *format)
+        self.options.format()
     }
 
-    /// Writes one line. A log that cannot be written to has nobody to complain to.
-    pub fn write(&self, importance: Importance, line: &str) {
-        if importance == Importance::Info
-            && let Ok(mut info) = self.info.lock()
-            && let Some(stream) = info.as_mut()
-        {
-            let _ = stream.write_all(line.as_bytes());
-            if stream.capacity() == 0 {
-                let _ = stream.flush();
-            }
-            return;
-        }
-        if importance == Importance::Error {
-            // What led to an error should be out before it.
-            flush(&self.info);
-        }
-        if let Ok(mut errors) = self.errors.lock() {
-            let _ = errors.write_all(line.as_bytes());
-        }
+    /// Has one line written; never waits. What does not fit is dropped and counted.
+    pub fn write(&self, importance: Importance, line: String) {
+        self.queue.push_line(importance, line);
+        self.write_instead_of_thread();
     }
 
-    /// Writes out what is buffered.
-    pub fn flush(&self) {
-        flush(&self.info);
-        if let Ok(mut errors) = self.errors.lock() {
-            let _ = errors.flush();
+    /// Waits until all lines are written out, at most this long; says whether they are.
+    pub fn flush(&self, limit: Duration) -> bool {
+        if self.instead_of_thread.is_some() {
+            self.queue.push_order(Entry::Flush);
+            self.write_instead_of_thread();
+            return true;
+        }
+        self.queue.flush(limit)
+    }
+
+    /// The same for a thread that panicked, perhaps in the middle of this.
+    pub fn flush_after_panic(&self, limit: Duration) {
+        if self.instead_of_thread.is_none() {
+            self.queue.flush_if_unlocked(limit);
         }
     }
 
-    fn start_flusher(&self, every: Duration) -> Option<Sender<()>> {
-        let (sender, receiver) = mpsc::channel::<()>();
-        let info = Arc::clone(&self.info);
-        let work = move || {
-            while let Err(RecvTimeoutError::Timeout) = receiver.recv_timeout(every) {
-                flush(&info);
-            }
-        };
-        thread::Builder::new().name("log-flush".to_owned()).spawn(work).ok().map(|_| sender)
+    /// How many lines were dropped since the start.
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped_ever()
+    }
+
+    fn write_instead_of_thread(&self) {
+        if let Some(writer) = &self.instead_of_thread {
+            writer
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write_next(&self.queue, Some(Duration::ZERO));
+        }
     }
 }
 
-fn flush(info: &Mutex<Option<BufWriter<Stream>>>) {
-    if let Ok(mut info) = info.lock()
-        && let Some(stream) = info.as_mut()
-    {
-        let _ = stream.flush();
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.queue.close();
     }
+}
+
+impl Options {
+    fn format(&self) -> LogFormat {
+        if self.is_json.load(Ordering::Relaxed) { LogFormat::Json } else { LogFormat::Text }
+    }
+}
+
+fn take(writer: &Mutex<Option<Writer>>) -> Option<Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+fn dropped_line(format: LogFormat, lines: u64) -> String {
+    let message =
+        "Log lines are missing here: whatever reads the log was too slow, or it could not be written";
+    notice(format, message, &[("dropped", lines.to_string())])
 }

@@ -6,7 +6,7 @@ use tracing::Level;
 
 use super::fields::FieldValue;
 use super::layer::Line;
-use crate::go::quoted;
+use crate::go::{escaped, quoted};
 
 /// The line, with its end.
 pub fn render(line: &Line<'_>) -> String {
@@ -16,7 +16,8 @@ pub fn render(line: &Line<'_>) -> String {
         _ => 'I',
     };
     let time = line.time.strftime("%m%d %H:%M:%S%.6f");
-    let message = if line.unstructured { line.fields.message.clone() } else { quoted(&line.fields.message) };
+    let message = &line.fields.message;
+    let message = if line.unstructured { escaped(message, &[]) } else { quoted(message) };
     let mut text = format!("{severity}{time} {:>7} {}] {message}", std::process::id(), line.caller(1));
     if let Some(error) = &line.fields.error {
         push_pair(&mut text, "err", &FieldValue::Text(error.clone()));
@@ -34,7 +35,9 @@ fn push_pair(text: &mut String, key: &str, value: &FieldValue) {
     let _ = match value {
         FieldValue::Literal(literal) => write!(text, " {key}={literal}"),
         FieldValue::Text(value) if value.contains('\n') => {
-            write!(text, " {key}=<\n\t{}\n >", value.replace('\n', "\n\t"))
+            // Each line of it begins with a tab, so none can pass for a line of the log.
+            let block = escaped(value, &['\n', '\t']).replace('\n', "\n\t");
+            write!(text, " {key}=<\n\t{block}\n >")
         }
         FieldValue::Text(value) => write!(text, " {key}={}", quoted(value)),
     };

@@ -58,7 +58,11 @@ impl ProcessMetrics {
             set(&self.cpu, stat.cpu_seconds);
             self.resident.set(stat.resident);
             self.virtual_size.set(stat.virtual_size);
-            if let Some(boot) = boot_time() {
+            // Once: the time of the boot is reckoned back from the clock on the wall, and when that is set the process has not
+            // started again.
+            if self.start.get() == 0.0
+                && let Some(boot) = boot_time()
+            {
                 self.start.set(boot + stat.started_after_boot);
             }
         }

@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 
 use super::Event;
 use crate::causes::with_causes;
+use crate::threads;
 
 /// How long after a failure it is listened again.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -52,7 +53,8 @@ pub fn listen_to_addresses(events: Sender<Event>) -> Result<(), ListenError> {
         missed: || Event::AddressesChanged,
     };
     let watch = AddressWatch::open().map_err(ListenError::Netlink)?;
-    spawn("address-news", move || listener.listen(Some(watch), &events)).map_err(ListenError::Thread)
+    let work = move || listener.listen(Some(watch), &events);
+    threads::spawn("address-news", work).map(drop).map_err(ListenError::Thread)
 }
 
 /// Listens to changes of our rules in nf_tables, if we have an address of our own there, that is if there are any; ends
@@ -76,14 +78,10 @@ pub fn listen_to_rules(own: Vec<u32>, events: Sender<Event>) {
             listener.listen(watch, &events);
         }
     };
-    if let Err(error) = spawn("rule-news", work) {
+    if let Err(error) = threads::spawn("rule-news", work) {
         let err = with_causes(&error);
         warn!(err, "Nobody listens to changes of our rules, they are looked at now and then");
     }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
 /// How one kind of news is listened to.

@@ -12,6 +12,7 @@ use ferrule_plan::{Flow, FrontendKey, StaleFlows};
 use tracing::{info, warn};
 
 use crate::causes::with_causes;
+use crate::threads;
 
 /// Up to this many frontends are asked for one by one, so that the kernel picks out their flows. Beyond, one list of all UDP
 /// flows is cheaper than as many walks through the table.
@@ -41,7 +42,7 @@ impl FlowCleaner {
     /// Starts the thread, in the network namespace of this one. It ends when this is dropped.
     pub fn start(report: impl Fn(Cleaned) + Send + 'static) -> std::io::Result<Self> {
         let (orders, todo) = mpsc::channel();
-        std::thread::Builder::new().name("stale-flows".to_owned()).spawn(move || work(&todo, &report))?;
+        threads::spawn("stale-flows", move || work(&todo, &report))?;
         Ok(Self { orders })
     }
 

@@ -12,6 +12,7 @@ use crate::causes::with_causes;
 use crate::cleanup::{self, CleanupError};
 use crate::settings::ProxyMode;
 use crate::status::Status;
+use crate::threads;
 
 /// Tries grow this far apart: what does not go may stay for good, if another program owns it.
 const LONGEST: Duration = Duration::from_hours(1);
@@ -25,7 +26,7 @@ pub fn remove(mode: ProxyMode, used: PerFamily<Programs>, (period, status): (Dur
         modes.and(variants)
     };
     let work = move || until_gone(period, attempt, |error| tell(&status, error));
-    if let Err(error) = thread::Builder::new().name("cleanup".to_owned()).spawn(work) {
+    if let Err(error) = threads::spawn("cleanup", work) {
         warn!(err = with_causes(&error), "Rules of another mode are not looked for");
     }
 }

@@ -11,6 +11,7 @@ use tracing::{error, info, warn};
 use super::{Event, News};
 use crate::causes::with_causes;
 use crate::status::Status;
+use crate::threads;
 
 /// How often the folder is read without being told: what a link points to may change unseen.
 const UNTOLD: Duration = Duration::from_secs(30);
@@ -22,6 +23,7 @@ const MISSING: Duration = Duration::from_secs(1);
 pub fn watch(mut folder: ManifestFolder, events: Sender<Event>, status: Arc<Status>) -> std::io::Result<()> {
     let work = move || {
         let mut told = Vec::new();
+        let mut is_failure_told = false;
         loop {
             let reading = folder.read();
             if let Some(mass) = &reading.mass_removal {
@@ -34,14 +36,19 @@ pub fn watch(mut folder: ManifestFolder, events: Sender<Event>, status: Arc<Stat
             }
             // A folder that is not there cannot be watched, only looked for.
             let patience = if folder.path().is_dir() { UNTOLD } else { MISSING };
+            // A thread that ended here would leave a proxy that looks well and serves what once was.
             if let Err(error) = folder.wait(patience) {
-                error!(err = with_causes(&error), "The folder of manifests is no longer watched");
-                return;
+                if !std::mem::replace(&mut is_failure_told, true) {
+                    let err = with_causes(&error);
+                    error!(err, "Cannot watch the folder of manifests, it is read every second");
+                }
+                std::thread::park_timeout(MISSING);
+            } else {
+                is_failure_told = false;
             }
         }
     };
-    std::thread::Builder::new().name("manifests".to_owned()).spawn(work)?;
-    Ok(())
+    threads::spawn("manifests", work).map(drop)
 }
 
 /// Reads the folder and logs what is wrong with its files; the rest is for the loop.

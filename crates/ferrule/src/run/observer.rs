@@ -1,13 +1,12 @@
 //! Tells those who watch the proxy what it does: health, metrics, load balancers' health checks.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferrule_backends::{SyncError, SyncReport, Way};
-use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, ServiceName, Timestamp};
+use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, Timestamp};
 use ferrule_plan::{FamilyPlan, PlanDelta};
-use tracing::{error, warn};
+use tracing::warn;
 
 use crate::events;
 use crate::health::{Eligibility, Moment, ServiceHealth};
@@ -19,24 +18,16 @@ use crate::status::Status;
 /// Tells what happens.
 pub struct Observer {
     status: Arc<Status>,
-    checks: PerFamily<ServiceChecks>,
+    checks: ServiceChecks,
     families: Vec<IpFamily>,
-    /// Health checks that cannot be answered.
-    unheard: PerFamily<BTreeSet<(ServiceName, u16)>>,
     /// How many pools were served without affinity after the last sync.
     without_affinity: PerFamily<usize>,
 }
 
 impl Observer {
     /// For a proxy that serves these families.
-    pub fn new(status: Arc<Status>, checks: PerFamily<ServiceChecks>, families: Vec<IpFamily>) -> Self {
-        Self {
-            status,
-            checks,
-            families,
-            unheard: PerFamily::default(),
-            without_affinity: PerFamily::default(),
-        }
+    pub fn new(status: Arc<Status>, checks: ServiceChecks, families: Vec<IpFamily>) -> Self {
+        Self { status, checks, families, without_affinity: PerFamily::default() }
     }
 
     /// What is told to.
@@ -148,7 +139,7 @@ impl Observer {
     }
 
     /// A family is in line with its plan.
-    pub fn is_in_line(&mut self, family: IpFamily, plan: &FamilyPlan, delta: &PlanDelta) {
+    pub fn is_in_line(&self, family: IpFamily, plan: &FamilyPlan, delta: &PlanDelta) {
         let counts = plan.no_local_endpoints();
         self.status.metrics.no_local_endpoints(family, counts.internal, counts.external);
         self.status.health().updated(family, Moment::now());
@@ -158,26 +149,19 @@ impl Observer {
             for (name, replaced) in &delta.health_checks {
                 of_family.set(name, replaced.now);
             }
+            drop(services);
+            self.checks.sync(family);
         }
-        if !delta.health_checks.is_empty() || self.checks.get(family).is_some_and(ServiceChecks::is_unsettled)
-        {
-            self.listen(family);
-        }
-    }
-
-    /// Whether some health check should be answered and is not, which is worth another try soon.
-    pub fn is_unsettled(&self) -> bool {
-        self.checks.iter().any(|(_, checks)| checks.is_unsettled())
     }
 
     /// After failures, what load balancers are told is taken from the whole plan: what changed meanwhile is not known.
-    pub fn is_checked_anew(&mut self, family: IpFamily, plan: &FamilyPlan) {
+    pub fn is_checked_anew(&self, family: IpFamily, plan: &FamilyPlan) {
         let mut health = ServiceHealth::default();
         for (name, check) in plan.health_checks() {
             health.set(&name, Some(check));
         }
         *self.status.services().slot(family) = Some(health);
-        self.listen(family);
+        self.checks.sync(family);
     }
 
     /// Every family is in line.
@@ -199,32 +183,8 @@ impl Observer {
     }
 
     /// NodePorts, and with them health checks, are served on other addresses.
-    pub fn set_addresses(&mut self, family: IpFamily, addresses: ListenAddresses) {
-        if let Some(checks) = self.checks.slot(family) {
-            checks.set_addresses(addresses);
-        }
-    }
-
-    fn listen(&mut self, family: IpFamily) {
-        let Some(checks) = self.checks.slot(family) else { return };
-        let failures = checks.sync();
-        let before = std::mem::replace(
-            self.unheard.slot(family).get_or_insert_default(),
-            failures.iter().map(|failure| (failure.service.clone(), failure.port)).collect(),
-        );
-        // Tried again and again, told once.
-        for failure in failures {
-            let (service, port) = (failure.service.to_string(), failure.port);
-            if before.contains(&(failure.service.clone(), port)) {
-                continue;
-            }
-            error!(err = %failure.error, service, port, "Cannot listen for health checks of a Service");
-            self.status.events.record(events::failed_to_start_service_check(
-                self.status.events.node(),
-                (&failure.service, port),
-                &failure.error.to_string(),
-            ));
-        }
+    pub fn set_addresses(&self, family: IpFamily, addresses: ListenAddresses) {
+        self.checks.set_addresses(family, addresses);
     }
 }
 

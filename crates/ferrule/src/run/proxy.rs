@@ -286,11 +286,6 @@ impl Proxy {
         self.families.iter().any(|(_, served)| served.dataplane.runs_programs())
     }
 
-    /// Whether something beside the rules is to be tried again soon.
-    pub fn is_unsettled(&self) -> bool {
-        self.observer.is_unsettled()
-    }
-
     /// Whether something is to be taken away in a while.
     pub fn is_lingering(&self) -> bool {
         self.families.iter().any(|(_, served)| served.lingering)

@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Ended, Event, log_end};
 use crate::logging::LogHandle;
+use crate::threads;
 
 /// How long the loop has to end by itself. It may be in a sync, or wait for a program that gives it credentials.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -36,8 +37,7 @@ pub fn listen(events: Sender<Event>, log: LogHandle) -> io::Result<()> {
         subprocess::end_all();
         std::process::exit(0);
     };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(work)?;
-    Ok(())
+    threads::spawn("signals", work).map(drop)
 }
 
 struct Signals {

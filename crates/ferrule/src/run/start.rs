@@ -16,11 +16,9 @@ use ferrule_kernel::nft::{Family, NftClient};
 use ferrule_kernel::probe::Unusable;
 use ferrule_kernel::profiling::heap;
 use ferrule_kernel::subprocess;
-use ferrule_kernel::sys;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_watch::file::OpenError;
-use tokio::runtime::Handle;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::check_schedule::CheckSchedule;
 use super::drift::{self, ListenError};
@@ -36,22 +34,22 @@ use super::view::{Site, node_view};
 use super::{Ended, Event, Loop, machine, signals};
 use crate::causes::with_causes;
 use crate::config::live::LiveConfig;
+use crate::descriptors;
 use crate::events::{self, Occasion, Recorder};
 use crate::health::Eligibility;
 use crate::host::{self, RealFiles};
-use crate::http::hosting::{self, BindError};
-use crate::http::{Facts, HealthPages, ListenAddresses, MetricsPages, ServiceChecks};
+use crate::http::connections::PortKind;
+use crate::http::hosting::{BindError, Hosting, Port};
+use crate::http::{Facts, HealthPages, MetricsPages, ServiceChecks};
 use crate::logging::LogHandle;
 use crate::metrics::{Metrics, process};
 use crate::resolve::{FamilyError, NodeFacts, NodeNameError, NodeStartError, resolve_node_name};
 use crate::settings::{Healthz, ProxyMode, Settings};
 use crate::status::Status;
+use crate::threads;
 
 /// How long the thread that watches the configuration file waits at a time.
 const CONFIGURATION_PATIENCE: Duration = Duration::from_hours(1);
-
-/// How long after a failure it is watched again.
-const CONFIGURATION_PAUSE: Duration = Duration::from_secs(10);
 
 /// How many events may wait. A source that is faster than the loop waits too, instead of filling the memory.
 const INBOX: usize = 256;
@@ -131,7 +129,6 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     if !matches!(settings.mode, ProxyMode::Nftables | ProxyMode::Iptables) {
         return Err(StartError::ModeNotBuilt(settings.mode));
     }
-    sys::share_memory_between_threads();
     if settings.profiling {
         // Now or never: what is allocated before is not known to a heap profile.
         heap::begin();
@@ -163,10 +160,10 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         status.health().set_eligibility(Eligibility::Yes);
     }
     let own = dataplanes.iter().filter_map(|(_, dataplane)| dataplane.own_address()).collect();
-    let runtime = hosting::start().map_err(StartError::Threads)?;
-    serve_pages(settings, &status, &runtime, (flags, log.clone()))?;
+    let hosting = Hosting::start(descriptors::raise_limit()).map_err(StartError::Threads)?;
+    serve_pages(settings, &status, &hosting, (flags, log.clone()))?;
     let site = Site { name, families: families.served(), interface_addresses: BTreeSet::new() };
-    let proxy = proxy(settings, site, dataplanes, (&inlet, &status, &runtime))?;
+    let proxy = proxy(settings, site, dataplanes, (&inlet, &status, &hosting))?;
     status.events.record(events::starting(status.events.node()));
     if let Some(live) = configuration {
         watch_configuration(live, inlet.clone()).map_err(StartError::Threads)?;
@@ -215,7 +212,7 @@ fn status(settings: &Settings, configz: String, events: Recorder) -> Result<Arc<
 fn serve_pages(
     settings: &Settings,
     status: &Arc<Status>,
-    runtime: &Handle,
+    hosting: &Hosting,
     (flags, log): (Vec<(String, String)>, LogHandle),
 ) -> Result<(), StartError> {
     let told = |failure: BindError| {
@@ -225,7 +222,8 @@ fn serve_pages(
     };
     if let Healthz::At(address) = settings.healthz {
         let pages = Arc::new(HealthPages::new(Arc::clone(status)));
-        hosting::serve(runtime, ("healthz", address), pages, settings.on_bind_failure).map_err(told)?;
+        let port = Port { name: "healthz", kind: PortKind::Health, address };
+        hosting.serve(port, pages, settings.on_bind_failure).map_err(told)?;
     }
     let facts = Facts {
         mode: settings.mode,
@@ -234,16 +232,16 @@ fn serve_pages(
         profiling: settings.profiling,
         started: process::started(),
     };
-    let pages = Arc::new(MetricsPages::new(Arc::clone(status), facts, log));
-    Ok(hosting::serve(runtime, ("metrics", settings.metrics), pages, settings.on_bind_failure)
-        .map_err(told)?)
+    let pages = MetricsPages::new(Arc::clone(status), facts, log, Arc::clone(&hosting.connections));
+    let port = Port { name: "metrics", kind: PortKind::Metrics, address: settings.metrics };
+    Ok(hosting.serve(port, Arc::new(pages), settings.on_bind_failure).map_err(told)?)
 }
 
 fn proxy(
     settings: &Settings,
     mut site: Site,
     dataplanes: PerFamily<Box<dyn Dataplane>>,
-    (events, status, runtime): (&Sender<Event>, &Arc<Status>, &Handle),
+    (events, status, hosting): (&Sender<Event>, &Arc<Status>, &Hosting),
 ) -> Result<Proxy, StartError> {
     // Before the addresses are listed, so that no change is missed.
     drift::listen_to_addresses(events.clone())?;
@@ -251,11 +249,7 @@ fn proxy(
     let told = Arc::clone(status);
     let report = move |done: Cleaned| told.metrics.flows_cleaned(done.family, done.took, done.deleted);
     let flows = FlowCleaner::start(report).map_err(StartError::Threads)?;
-    let mut checks = PerFamily::default();
-    for family in site.families.iter().copied() {
-        let nowhere = ListenAddresses::Only(Vec::new());
-        checks.set(family, ServiceChecks::new(family, Arc::clone(status), runtime.clone(), nowhere));
-    }
+    let checks = ServiceChecks::start(Arc::clone(status), hosting);
     let observer = Observer::new(Arc::clone(status), checks, site.families.clone());
     Ok(Proxy::new(node_view(settings, &site), dataplanes, flows, observer))
 }
@@ -293,33 +287,14 @@ fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, Ne
 fn watch_configuration(mut live: LiveConfig, events: Sender<Event>) -> io::Result<()> {
     let work = move || {
         loop {
-            match live.next(CONFIGURATION_PATIENCE) {
-                Ok(None) => {}
-                Ok(Some(action)) => {
-                    if events.send(Event::Configuration(action)).is_err() {
-                        return;
-                    }
-                }
-                Err(error) => watch_anew(&mut live, &error),
+            if let Some(action) = live.next(CONFIGURATION_PATIENCE)
+                && events.send(Event::Configuration(action)).is_err()
+            {
+                return;
             }
         }
     };
-    std::thread::Builder::new().name("configuration".to_owned()).spawn(work)?;
-    Ok(())
-}
-
-/// kube-proxy ends when its watch fails; the file can be looked at without, and rules must not wait for it.
-fn watch_anew(live: &mut LiveConfig, problem: &io::Error) {
-    let err = with_causes(problem);
-    warn!(err, pause = ?CONFIGURATION_PAUSE, "Watching the configuration file failed, it is begun anew");
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "there is nothing to wait for while the watch does not work"
-    )]
-    std::thread::sleep(CONFIGURATION_PAUSE);
-    if let Err(error) = live.reopen() {
-        warn!(err = with_causes(&error), "The configuration file cannot be watched for now");
-    }
+    threads::spawn("configuration", work).map(drop)
 }
 
 fn host_name() -> String {

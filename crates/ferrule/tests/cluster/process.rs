@@ -85,7 +85,7 @@ fn a_taken_port_is_fatal_only_if_asked_for() {
         let line = program.wait_for("Cannot listen, trying again", 0, PATIENCE).expect("a complaint");
         assert!(line.contains(server), "{line}");
         drop(taken);
-        assert!(program.wait_for("Listening at last", 0, PATIENCE).is_some());
+        assert!(program.wait_for("Listening after bind retry", 0, PATIENCE).is_some());
     }
 }
 

@@ -58,7 +58,7 @@ fn health_check(stand: &Stand) -> Option<String> {
 }
 
 /// What is answered on a port of the node, if anything is.
-fn page(stand: &Stand, (address, port): (&str, u16), path: &str) -> Option<String> {
+pub fn page(stand: &Stand, (address, port): (&str, u16), path: &str) -> Option<String> {
     let asked = stand.net.node().run(|| {
         let to = (ip(address), port).into();
         let mut stream = TcpStream::connect_timeout(&to, Duration::from_millis(100))?;

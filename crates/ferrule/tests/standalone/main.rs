@@ -1,5 +1,6 @@
 //! The program itself, serving a folder of manifests on a real kernel, asked with real packets.
 
+mod configuration;
 mod drift;
 mod ending;
 mod failures;
@@ -12,6 +13,8 @@ mod iptables_programs;
 mod iptables_quarantine;
 mod iptables_slow;
 mod iptables_told;
+mod logs;
+mod ports;
 mod profiles;
 mod refusals;
 mod restart;

@@ -121,3 +121,20 @@ fn the_oldest_wait_counts() {
     clock.pass(1);
     assert_eq!(answers(&health, &clock), ILL);
 }
+
+/// The clock on the wall is set hours ahead or back; only time that passed counts.
+#[test]
+fn a_clock_that_is_set_makes_nobody_ill_and_heals_nobody() {
+    for hours in [-5_i64, 5] {
+        let (mut health, mut clock) = health();
+        health.updated(V4, clock.0);
+        health.queued(V4, clock.0);
+        clock.0.shown += jiff::SignedDuration::from_hours(hours);
+        clock.pass(5);
+        assert_eq!(answers(&health, &clock), WELL, "{hours}");
+        clock.pass(5);
+        assert_eq!(answers(&health, &clock), ILL, "{hours}");
+        health.updated(V4, clock.0);
+        assert_eq!(answers(&health, &clock), WELL, "{hours}");
+    }
+}

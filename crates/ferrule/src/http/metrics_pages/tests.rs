@@ -19,7 +19,7 @@ fn pages(profiling: bool) -> MetricsPages {
         profiling,
         started: (Timestamp::UNIX_EPOCH, Instant::now()),
     };
-    MetricsPages::new(Arc::new(status), facts, LogHandle::default())
+    MetricsPages::new(Arc::new(status), facts, LogHandle::default(), Arc::new(Connections::new(64)))
 }
 
 fn body(answer: &Answer) -> String {
