@@ -5,6 +5,7 @@
 mod api_client;
 mod build;
 mod declaring;
+mod own;
 mod packets;
 pub mod process;
 mod resources;
@@ -21,6 +22,7 @@ use prometheus::{
 use crate::gates::Gates;
 use api_client::ApiClientMetrics;
 use declaring::Declaring;
+use own::{Own, Warnings};
 use packets::PacketCounter;
 use process::ProcessMetrics;
 use resources::Resources;
@@ -37,6 +39,7 @@ pub struct Metrics {
     answers: Answers,
     api_client: ApiClientMetrics,
     own: Own,
+    warnings: Warnings,
     resources: Resources,
 }
 
@@ -61,6 +64,7 @@ impl Metrics {
             answers: Answers::new(&declare)?,
             api_client: ApiClientMetrics::new(&declare)?,
             own: Own::new(&declare)?,
+            warnings: Warnings::new(&declare)?,
             resources: Resources::new(&declare)?,
             registry: declare.registry.clone(),
         };
@@ -119,13 +123,13 @@ impl Metrics {
 
     /// So many Service ports are left out, since iptables refuses their rules.
     pub fn quarantined(&self, family: IpFamily, ports: usize) {
-        self.own.quarantined.with_label_values(&[label(family)]).set(whole(ports));
+        self.warnings.quarantined.with_label_values(&[label(family)]).set(whole(ports));
     }
 
     /// Every rule was just found to be as it was written.
     pub fn verified(&self, family: IpFamily) {
         let now = jiff::Timestamp::now().as_second();
-        self.own.verified.with_label_values(&[label(family)]).set(now);
+        self.warnings.verified.with_label_values(&[label(family)]).set(now);
     }
 
     /// A sync waited this long for the lock that users of iptables share.
@@ -224,17 +228,17 @@ impl Metrics {
 
     /// Something about an object could not be used.
     pub fn diagnosed(&self, kind: ObjectKind) {
-        self.own.diagnostics.with_label_values(&[kind.to_string()]).inc();
+        self.warnings.diagnostics.with_label_values(&[kind.to_string()]).inc();
     }
 
     /// So many pools are served without session affinity though they should have it.
     pub fn without_affinity(&self, family: IpFamily, pools: usize) {
-        self.own.without_affinity.with_label_values(&[label(family)]).set(whole(pools));
+        self.warnings.without_affinity.with_label_values(&[label(family)]).set(whole(pools));
     }
 
     /// A list lacked more than half of what was known.
     pub fn mass_removal(&self, kind: ObjectKind) {
-        self.own.mass_removals.with_label_values(&[kind.to_string()]).inc();
+        self.warnings.mass_removals.with_label_values(&[kind.to_string()]).inc();
     }
 
     /// This configuration is in effect.
@@ -422,91 +426,6 @@ impl Answers {
             flows_deleted: declare.counters(
                 "conntrack_reconciler_deleted_entries_total",
                 "Stale flows deleted",
-                &[FAMILY],
-            )?,
-        })
-    }
-}
-
-/// What kube-proxy does not tell.
-struct Own {
-    objects_written: IntCounterVec,
-    objects_removed: IntCounterVec,
-    written_at_start: IntGaugeVec,
-    repairs: IntCounterVec,
-    diagnostics: IntCounterVec,
-    mass_removals: IntCounterVec,
-    without_affinity: IntGaugeVec,
-    lagging: IntGauge,
-    configuration: IntGaugeVec,
-    failures: IntCounterVec,
-    lock_wait: HistogramVec,
-    quarantined: IntGaugeVec,
-    verified: IntGaugeVec,
-}
-
-impl Own {
-    fn new(declare: &Declaring) -> Result<Self> {
-        Ok(Self {
-            objects_written: declare.own_counters(
-                "ferrule_sync_objects_written_total",
-                "Kernel objects written by syncs",
-                &[FAMILY],
-            )?,
-            objects_removed: declare.own_counters(
-                "ferrule_sync_objects_removed_total",
-                "Kernel objects removed by syncs",
-                &[FAMILY],
-            )?,
-            written_at_start: declare.own_gauges(
-                "ferrule_start_objects_written",
-                "Kernel objects written by the first sync; 0 after a restart with nothing changed",
-                &[FAMILY],
-            )?,
-            repairs: declare.own_counters(
-                "ferrule_drift_repairs_total",
-                "Repairs after another program changed our rules",
-                &[FAMILY],
-            )?,
-            diagnostics: declare.own_counters(
-                "ferrule_diagnostics_total",
-                "Things about objects that could not be used, by kind of object",
-                &["kind"],
-            )?,
-            without_affinity: declare.own_gauges(
-                "ferrule_pools_without_affinity",
-                "Pools served without session affinity, since there are more or larger ones than the mode has room for",
-                &[FAMILY],
-            )?,
-            mass_removals: declare.own_counters(
-                "ferrule_mass_removals_total",
-                "Lists that lacked more than half of many known objects, by kind of object",
-                &["kind"],
-            )?,
-            lagging: declare
-                .own_gauge("ferrule_lagging_services", "Services whose last change is not programmed yet")?,
-            configuration: declare.own_gauges(
-                "ferrule_config_info",
-                "1 for the hash of the configuration in effect",
-                &["hash"],
-            )?,
-            failures: declare.own_counters(
-                "ferrule_sync_failures_total",
-                "Failed syncs, in any mode",
-                &[FAMILY],
-            )?,
-            lock_wait: declare.own_durations(
-                "ferrule_iptables_lock_wait_seconds",
-                "Time a sync waited for the lock of the legacy variant of iptables, in seconds",
-            )?,
-            quarantined: declare.own_gauges(
-                "ferrule_quarantined_service_ports",
-                "Service ports that are left out, since iptables refuses their rules",
-                &[FAMILY],
-            )?,
-            verified: declare.own_gauges(
-                "ferrule_rules_verified_timestamp_seconds",
-                "When every iptables rule was last read and found to be as it was written",
                 &[FAMILY],
             )?,
         })

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 
+use ferrule_watch::server::is_catching_panics;
 use tracing::{error, info};
 
 use crate::logging::last_words;
@@ -42,7 +43,8 @@ thread_local! {
 /// From now on a panic on any thread ends the process, unless it is contained. To be called before anything else.
 pub fn end_the_process() {
     panic::set_hook(Box::new(|info| {
-        if CONTAINED.get() == 0 {
+        // A panic of a library that its caller expects and deals with is no reason either.
+        if CONTAINED.get() == 0 && !is_catching_panics() {
             end(info);
         }
         LAST.set(Some(Panicked::described(info)));

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ferrule_kernel::sandbox::give_up_all_rights;
+
 use super::layer::notice;
 use super::queue::{Entry, Importance, LineQueue};
 use super::writer::{MakeStream, Stream, Writer};
@@ -49,6 +51,8 @@ impl Sink {
         let writer = Arc::new(Mutex::new(Some(Writer::new(errors, make_info_stream, Box::new(dropped)))));
         let (taken, todo, used) = (Arc::clone(&writer), Arc::clone(&queue), Arc::clone(&options));
         let work = move || {
+            // It only writes to streams that are open.
+            give_up_all_rights();
             if let Some(writer) = take(&taken) {
                 writer.run(&todo, || Duration::from_millis(used.flush_every_ms.load(Ordering::Relaxed)));
             }

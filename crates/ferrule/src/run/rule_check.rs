@@ -20,6 +20,7 @@ use super::check_schedule::CheckSchedule;
 use super::drift::Drift;
 use crate::causes::with_causes;
 use crate::status::Status;
+use crate::threads;
 
 /// Who empties one table may empty the others; for so long that is waited for.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
@@ -59,7 +60,7 @@ impl<K: XTables + Send + 'static> RuleCheck<K> {
         let name = format!("rule-check-{}", self.family);
         let mut running = Running { check: self, verified: None, problem: None };
         let work = move || while running.beat().is_ok() {};
-        std::thread::Builder::new().name(name).spawn(work).map(drop)
+        threads::spawn(&name, work).map(drop)
     }
 }
 

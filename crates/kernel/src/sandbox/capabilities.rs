@@ -31,13 +31,6 @@ pub fn keep_only(wanted: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
     Ok(left)
 }
 
-/// Gives up every capability of this thread alone, where it can be done. For threads that need none.
-pub fn drop_all() {
-    let none = CapabilitySet::empty();
-    // A thread that keeps some is no worse off than before.
-    let _ = set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none });
-}
-
 /// Sees to it that no program that is run gets a capability back.
 fn forget(capability: CapabilitySet, present: CapabilitySet) -> rustix::io::Result<()> {
     // Kernels do not know of later ones.

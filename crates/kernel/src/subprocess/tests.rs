@@ -1,3 +1,5 @@
+//! Where programs are found, with what environment they run, and that none outlives us.
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
