@@ -1,3 +1,5 @@
+//! Programs that end, that do not, and what they are told.
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
