@@ -36,7 +36,7 @@ fn emptied_tables_are_noticed_and_made_good() {
             let expected = if at < 2 { CanaryState::PartlyFlushed(vec![]) } else { CanaryState::Flushed };
             match (state(variant), expected) {
                 (CanaryState::PartlyFlushed(tables), CanaryState::PartlyFlushed(_)) => {
-                    assert_eq!(tables.len(), at + 1)
+                    assert_eq!(tables.len(), at + 1);
                 }
                 (found, expected) => assert_eq!(found, expected),
             }

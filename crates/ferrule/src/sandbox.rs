@@ -38,6 +38,6 @@ fn needs(mode: ProxyMode, read: &[PathBuf]) -> Needs {
 /// The programs of the `legacy` variant speak through raw sockets: those that iptables mode may run, and those that remove what
 /// was left in such tables.
 fn needs_raw_sockets(mode: ProxyMode) -> bool {
-    let has_tables = |file: &&str| fs::read_to_string(file).is_ok_and(|names| !names.trim().is_empty());
-    mode == ProxyMode::Iptables || LEGACY_TABLES.iter().any(|file| has_tables(&file))
+    let has_tables = |file: &str| fs::read_to_string(file).is_ok_and(|names| !names.trim().is_empty());
+    mode == ProxyMode::Iptables || LEGACY_TABLES.into_iter().any(has_tables)
 }

@@ -108,9 +108,14 @@ impl KnownRules {
         self.state().is_check_wanted = true;
     }
 
-    /// Whether somebody asked for that since this was asked.
+    /// Whether somebody asked for that, and it was not done yet.
     pub fn is_check_wanted(&self) -> bool {
-        std::mem::take(&mut self.state().is_check_wanted)
+        self.state().is_check_wanted
+    }
+
+    /// It is being done.
+    pub(super) fn begin_check(&self) {
+        self.state().is_check_wanted = false;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -125,6 +125,8 @@ impl<K: XTables> Reconciler<K> {
         delta: &PlanDelta,
     ) -> Result<SyncReport, SyncError> {
         let edit = program.change(plan, delta);
+        // What is new about a port is worth telling, if it is refused again.
+        self.quarantined = program.quarantined();
         self.unwritten.add(&edit);
         if self.unwritten.text.is_empty() {
             let report = report(&program, &edit, Way::Adopted);

@@ -46,7 +46,7 @@ pub enum Verified {
     /// It is, and iptables understands rules now that it refused before.
     QuarantineMayEnd,
     /// Something differs.
-    Drifted(Correction),
+    Drifted(Box<Correction>),
 }
 
 /// What makes the tables what they should be again.
@@ -97,6 +97,9 @@ impl<K: XTables> Verifier<K> {
     pub fn verify(&mut self, scope: &Scope) -> Result<Verified, IptablesError> {
         let Some((epoch, cancel)) = self.known.begin_read() else { return Ok(Verified::NotNow) };
         let (began, tables) = (Instant::now(), scope.names());
+        if *scope == Scope::Everything {
+            self.known.begin_check();
+        }
         let saved = match self.kernel.save_tables(&tables, &cancel) {
             // It was ended, or saw half of a change: whatever it says, it is not about what is there now.
             _ if !self.known.is_now(epoch) => return Ok(Verified::Outdated),
@@ -115,7 +118,7 @@ impl<K: XTables> Verifier<K> {
         if edit.is_empty() {
             return Ok(self.quarantine(&program));
         }
-        Ok(Verified::Drifted(Correction { epoch, edit, was_ours }))
+        Ok(Verified::Drifted(Box::new(Correction { epoch, edit, was_ours })))
     }
 
     /// Rules that iptables refused are not written to be refused again: the program can say so without changing anything.

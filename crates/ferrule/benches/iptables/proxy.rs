@@ -180,7 +180,19 @@ impl Running {
             let name = object["metadata"]["name"].as_str().expect("a name");
             cluster.server.delete(&format!("{path}/{name}")).expect("an object goes");
         }
+        self.wait_until_quiet();
         Some(slowest)
+    }
+
+    /// Waits until no sync has come for a while, so that the next one is somebody's own.
+    fn wait_until_quiet(&self) {
+        let (mut syncs, began) = (self.syncs().0, Instant::now());
+        while began.elapsed() < PATIENCE {
+            std::thread::sleep(2 * PAUSE);
+            if std::mem::replace(&mut syncs, self.syncs().0) == syncs {
+                return;
+            }
+        }
     }
 
     /// Waits until there were more syncs than so many; how long that is since a moment.

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Of the time that passes, one part in this many may be spent verifying every rule.
 const CHECK_DUTY_CYCLE: u32 = 200;
+/// The same where something is known to differ, and could not be corrected.
+const RECHECK_DUTY_CYCLE: u32 = 5;
 /// However much it costs, damage must not last.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
@@ -47,6 +49,11 @@ impl CheckSchedule {
         cost.saturating_mul(CHECK_DUTY_CYCLE).max(*self.period()).min(MAX_CHECK_INTERVAL)
     }
 
+    /// The same for rules of which something is known to differ.
+    pub(super) fn recheck_interval(&self, cost: Duration) -> Duration {
+        cost.saturating_mul(RECHECK_DUTY_CYCLE).max(*self.period()).min(MAX_CHECK_INTERVAL)
+    }
+
     fn period(&self) -> MutexGuard<'_, Duration> {
         // A number is never left half changed.
         self.period.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,6 +76,8 @@ mod tests {
                 "{cost} ms"
             );
         }
+        let again = |seconds| schedule.recheck_interval(Duration::from_secs(seconds));
+        assert_eq!((again(1), again(60)), (Duration::from_secs(30), Duration::from_mins(5)));
     }
 
     #[test]

@@ -12,10 +12,7 @@ use super::drift::Drift;
 pub(super) struct FamilyState {
     pub dataplane: Box<dyn Dataplane>,
     pub need: Need,
-    /// Whether it was never synced.
-    pub is_first: bool,
-    /// Whether something of the plan was never written, since a sync failed or there was none.
-    pub is_behind: bool,
+    pub written: Written,
     /// Whether another program's lock is in the way.
     pub is_waiting: bool,
     /// Flows that failed syncs would have made stale. Present too before the first success and when rules were missing: then
@@ -23,6 +20,24 @@ pub(super) struct FamilyState {
     pub missed: Option<StaleFlows>,
     /// Whether something is to be taken away in a while.
     pub lingering: bool,
+}
+
+/// How much of the plan was ever written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// Nothing: there was no sync that succeeded.
+    Nothing,
+    /// Not all, since a sync failed.
+    Some,
+    Everything,
+}
+
+/// Whether a sync repaired something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repair<'a> {
+    None,
+    /// It did, and this is known of the damage.
+    Of(Option<&'a Drift>),
 }
 
 /// What a family needs beside the changes of its plan.
@@ -44,8 +59,7 @@ impl FamilyState {
         Self {
             dataplane,
             need: Need::Look,
-            is_first: true,
-            is_behind: true,
+            written: Written::Nothing,
             is_waiting: false,
             missed: Some(StaleFlows::default()),
             lingering: false,
@@ -76,7 +90,7 @@ impl FamilyState {
 
     /// In some modes a look at what is there does not write what changed: that comes first.
     fn look(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Result<SyncReport, SyncError> {
-        if self.is_first || delta.is_empty() || self.dataplane.is_verified_elsewhere() {
+        if self.written == Written::Nothing || delta.is_empty() || self.dataplane.is_verified_elsewhere() {
             return self.dataplane.sync(plan, Reason::Look);
         }
         let changed = self.dataplane.sync(plan, Reason::PlanChanged(delta))?;
@@ -107,7 +121,9 @@ impl FamilyState {
 
     /// After a failure: what of the plan was not written, and how it is to go on.
     pub fn failed(&mut self, plan: &FamilyPlan, delta: &PlanDelta, error: &SyncError) {
-        self.is_behind |= !delta.is_empty();
+        if self.written == Written::Everything && !delta.is_empty() {
+            self.written = Written::Some;
+        }
         self.is_waiting = is_locked(error);
         self.need = if self.dataplane.has_unwritten() { Need::WriteRest } else { Need::Look };
         self.missed.get_or_insert_default().merge(StaleFlows::by_change(plan, delta));
@@ -115,18 +131,18 @@ impl FamilyState {
 }
 
 impl Need {
-    /// What was found, if a sync for this need repaired something.
-    pub fn repaired(&self, report: &SyncReport, is_behind: bool) -> Option<Option<&Drift>> {
+    /// Whether a sync for this need repaired something, where so much was written before.
+    pub fn repaired(&self, report: &SyncReport, before: Written) -> Repair<'_> {
         // Where nothing was written, nothing was amiss, whatever somebody thought to see.
         if report.written + report.removed == 0 {
-            return None;
+            return Repair::None;
         }
         match self {
-            Self::Repair(drift) => Some(drift.as_ref()),
-            Self::Correct(drift, _) => report.way.is_repair().then_some(Some(drift)),
+            Self::Repair(drift) => Repair::Of(drift.as_ref()),
+            Self::Correct(drift, _) if report.way.is_repair() => Repair::Of(Some(drift)),
             // What a look finds amiss though all went well before is somebody's doing.
-            Self::Look => (!is_behind && report.way.is_repair()).then_some(None),
-            Self::Nothing | Self::WriteRest => None,
+            Self::Look if before == Written::Everything && report.way.is_repair() => Repair::Of(None),
+            Self::Nothing | Self::WriteRest | Self::Look | Self::Correct(..) => Repair::None,
         }
     }
 }

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 
 use super::News;
 use super::drift::Drift;
-use super::family::{FamilyState, Need, is_locked};
+use super::family::{FamilyState, Need, Repair, Written, is_locked};
 use super::flows::FlowCleaner;
 use super::observer::Observer;
 use super::repair_log::RepairLog;
@@ -255,24 +255,24 @@ impl Proxy {
         let (Some(plan), Some(served)) = (self.plan.families.get(family), self.families.slot(family)) else {
             return;
         };
-        let repaired = need.repaired(report, served.is_behind);
-        match repaired {
-            Some(drift) => self.repairs.tell(family, drift, (report.written, *took)),
-            None => log_success(family, need, report, *took),
+        let before = std::mem::replace(&mut served.written, Written::Everything);
+        let repair = need.repaired(report, before);
+        match repair {
+            Repair::Of(drift) => self.repairs.tell(family, drift, (report.written, *took)),
+            Repair::None => log_success(family, need, report, *took),
         }
         self.observer.succeeded(family, report, *took);
-        served.is_behind = false;
         if std::mem::take(&mut served.is_waiting) {
             info!(%family, "The xtables lock is free again, what waited for it is written");
         }
-        if std::mem::take(&mut served.is_first) {
+        if before == Written::Nothing {
             self.observer.started(family, report);
         }
         let mut missed = std::mem::take(&mut served.missed);
         if missed.is_some() {
             self.observer.is_checked_anew(family, plan);
         }
-        if repaired.is_some() {
+        if repair != Repair::None {
             self.observer.repaired(family);
             missed.get_or_insert_default();
         }

@@ -115,7 +115,7 @@ impl<K: XTables> Running<K> {
                     Scope::Everything => correction.to_string(),
                     Scope::Tables(tables) => emptied(tables),
                 };
-                Event::Correct(Drift { family, what, by: None }, Box::new(correction))
+                Event::Correct(Drift { family, what, by: None }, correction)
             }
         };
         self.check.events.send(event).map_err(|_| Ended)
@@ -129,7 +129,10 @@ impl<K: XTables> Running<K> {
             self.verified = Some(Instant::now());
             return false;
         };
-        known.is_check_wanted() || verified.elapsed() >= self.check.schedule.interval(known.read_cost())
+        let (schedule, cost) = (&self.check.schedule, known.read_cost());
+        let is_wanted = known.is_check_wanted();
+        let interval = if is_wanted { schedule.recheck_interval(cost) } else { schedule.interval(cost) };
+        verified.elapsed() >= interval
     }
 
     /// The tables that look emptied, once nobody seems to be at it any more.

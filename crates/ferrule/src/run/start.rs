@@ -54,6 +54,9 @@ const CONFIGURATION_PATIENCE: Duration = Duration::from_hours(1);
 /// How many events may wait. A source that is faster than the loop waits too, instead of filling the memory.
 const INBOX: usize = 256;
 
+/// What keeps the rules of each family.
+type Dataplanes = PerFamily<Box<dyn Dataplane>>;
+
 /// Why a run did not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -240,7 +243,7 @@ fn serve_pages(
 fn proxy(
     settings: &Settings,
     mut site: Site,
-    dataplanes: PerFamily<Box<dyn Dataplane>>,
+    dataplanes: Dataplanes,
     (events, status, hosting): (&Sender<Event>, &Arc<Status>, &Hosting),
 ) -> Result<Proxy, StartError> {
     // Before the addresses are listed, so that no change is missed.
@@ -258,7 +261,7 @@ fn iptables_dataplanes(
     (settings, node): (&Settings, &NodeFacts),
     served: Served,
     checks: &Checks<'_>,
-) -> Result<(PerFamily<Box<dyn Dataplane>>, Option<Localnet>), StartError> {
+) -> Result<(Dataplanes, Option<Localnet>), StartError> {
     let begin = |programs| Localnet::begin(programs, settings, &node.host_ips);
     let localnet = served.get(IpFamily::V4).copied().map(begin).transpose().map_err(StartError::Loopback)?;
     let host = iptables::host(localnet.as_ref());
@@ -267,8 +270,8 @@ fn iptables_dataplanes(
     Ok((dataplanes, localnet))
 }
 
-fn dataplanes(families: &[IpFamily]) -> Result<PerFamily<Box<dyn Dataplane>>, NetlinkError> {
-    let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
+fn dataplanes(families: &[IpFamily]) -> Result<Dataplanes, NetlinkError> {
+    let mut dataplanes = Dataplanes::default();
     // Both know which commits were ours, whichever family they were for.
     let mut v4 = Reconciler::new(NftClient::open(Family::Ip)?);
     let mut v6 = Reconciler::new(NftClient::open(Family::Ip6)?).beside(&v4);

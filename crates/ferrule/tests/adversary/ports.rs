@@ -36,7 +36,10 @@ pub fn attack(table: &mut Table) {
         });
         let reading: Vec<_> = reading.collect();
         let seen = (0..3).try_fold(String::new(), |_, _| victim.is_well());
-        held.iter().for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
+        for stream in &held {
+            // It may have been closed by the other side.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
         let read: u64 = reading.into_iter().filter_map(|thread| thread.join().ok()).sum();
         seen.map(|seen| format!("{seen}; {} MiB were served meanwhile", read >> 20))
     });

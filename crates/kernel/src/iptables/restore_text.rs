@@ -60,27 +60,32 @@ pub struct TableText<'a>(&'a mut String);
 
 impl TableText<'_> {
     /// Makes a chain, or empties it.
-    pub fn chain(&mut self, chain: impl fmt::Display + IsChain) {
+    pub fn chain<'c>(&mut self, chain: impl IsChain<'c>) {
+        let chain = chain.name();
         self.line(format_args!(":{chain} - [0:0]"));
     }
 
     /// Puts a rule at the end of a chain.
-    pub fn append(&mut self, chain: impl fmt::Display + IsChain, rule: &RuleText) {
+    pub fn append<'c>(&mut self, chain: impl IsChain<'c>, rule: &RuleText) {
+        let chain = chain.name();
         self.line(format_args!("-A {chain} {rule}"));
     }
 
     /// Puts a rule at the top of a chain.
-    pub fn insert(&mut self, chain: impl fmt::Display + IsChain, rule: &RuleText) {
+    pub fn insert<'c>(&mut self, chain: impl IsChain<'c>, rule: &RuleText) {
+        let chain = chain.name();
         self.line(format_args!("-I {chain} {rule}"));
     }
 
     /// Takes a rule out of a chain.
-    pub fn delete(&mut self, chain: impl fmt::Display + IsChain, rule: &RuleText) {
+    pub fn delete<'c>(&mut self, chain: impl IsChain<'c>, rule: &RuleText) {
+        let chain = chain.name();
         self.line(format_args!("-D {chain} {rule}"));
     }
 
     /// Removes a chain, which must be empty and not in use.
-    pub fn remove(&mut self, chain: impl fmt::Display + IsChain) {
+    pub fn remove<'c>(&mut self, chain: impl IsChain<'c>) {
+        let chain = chain.name();
         self.line(format_args!("-X {chain}"));
     }
 
@@ -91,7 +96,10 @@ impl TableText<'_> {
 }
 
 /// What names a chain: a name that was checked, or one of this program's own.
-pub trait IsChain: private::Sealed {}
+pub trait IsChain<'a>: private::Sealed {
+    /// The name.
+    fn name(self) -> &'a str;
+}
 
 mod private {
     pub trait Sealed {}
@@ -99,8 +107,17 @@ mod private {
     impl Sealed for &'static str {}
 }
 
-impl IsChain for &ChainName {}
-impl IsChain for &'static str {}
+impl<'a> IsChain<'a> for &'a ChainName {
+    fn name(self) -> &'a str {
+        self.as_str()
+    }
+}
+
+impl IsChain<'static> for &'static str {
+    fn name(self) -> &'static str {
+        self
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ use std::ops::Deref;
 /// What may stand in a rule.
 pub trait RuleArgument: private::Sealed {
     /// Writes it as `iptables-restore` reads it.
-    fn write(&self, rule: &mut String);
+    fn write(self, rule: &mut String);
 }
 
 mod private {
@@ -32,7 +32,7 @@ macro_rules! shown_as_it_is {
         impl private::Sealed for $kind {}
 
         impl RuleArgument for $kind {
-            fn write(&self, rule: &mut String) {
+            fn write(self, rule: &mut String) {
                 // Writing to memory does not fail.
                 let _ = write!(rule, "{self}");
             }
@@ -130,7 +130,7 @@ impl Quoted {
 impl private::Sealed for Quoted {}
 
 impl RuleArgument for Quoted {
-    fn write(&self, rule: &mut String) {
+    fn write(self, rule: &mut String) {
         rule.push('"');
         for character in self.0.chars() {
             if matches!(character, '"' | '\\') {
@@ -163,7 +163,7 @@ impl Comment {
 impl private::Sealed for Comment {}
 
 impl RuleArgument for Comment {
-    fn write(&self, rule: &mut String) {
+    fn write(self, rule: &mut String) {
         self.0.write(rule);
     }
 }
@@ -244,10 +244,8 @@ pub struct Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_masked {
-            false => write!(f, "{:#010x}", self.bits),
-            true => write!(f, "{bits:#010x}/{bits:#010x}", bits = self.bits),
-        }
+        let bits = self.bits;
+        if self.is_masked { write!(f, "{bits:#010x}/{bits:#010x}") } else { write!(f, "{bits:#010x}") }
     }
 }
 

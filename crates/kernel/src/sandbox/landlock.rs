@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
+    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, RulesetCreated,
     RulesetCreatedAttr as _, RulesetStatus, path_beneath_rules,
 };
 
@@ -20,7 +20,7 @@ pub(super) fn restrict(writable: &[PathBuf]) -> Result<bool, SandboxError> {
         .and_then(Ruleset::create)
         .and_then(|rules| rules.add_rules(path_beneath_rules(["/"], AccessFs::from_read(KNOWN))))
         .and_then(|rules| rules.add_rules(path_beneath_rules(writable, AccessFs::from_all(KNOWN))))
-        .and_then(|rules| rules.restrict_self());
+        .and_then(RulesetCreated::restrict_self);
     let status = made.map_err(|error| SandboxError::Files(error.to_string()))?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }

@@ -1,4 +1,4 @@
-//! Where programs are found, with what environment they run, and that none outlives us.
+//! Programs that end, that do not, and what they are told.
 
 use std::fs;
 use std::path::Path;
