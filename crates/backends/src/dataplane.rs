@@ -45,6 +45,9 @@ pub trait Dataplane: Send {
         false
     }
 
+    /// Asks for a verification on another thread before it is time for one.
+    fn want_verification(&self) {}
+
     /// Writes what a verification on another thread found to differ; nothing if rules were written since.
     fn correct(&mut self, _: &Correction) -> Result<Option<SyncReport>, SyncError> {
         Ok(None)
@@ -113,6 +116,10 @@ impl<K: XTables + Send> Dataplane for iptables::Reconciler<K> {
 
     fn has_unwritten(&self) -> bool {
         self.has_unwritten()
+    }
+
+    fn want_verification(&self) {
+        self.known().want_check();
     }
 
     fn correct(&mut self, correction: &Correction) -> Result<Option<SyncReport>, SyncError> {

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 
+use ferrule_kernel::subprocess;
 use ferrule_watch::server::is_catching_panics;
 use tracing::{error, info};
 
@@ -86,6 +87,7 @@ fn end(info: &PanicHookInfo<'_>) {
     fields.extend(trace.as_deref().map(|trace| ("backtrace", trace)));
     let place = info.location().map_or(("unknown", 0), |at| (at.file(), at.line()));
     last_words("A thread panicked, exiting; the rules stay in the kernel", &message, &fields, place);
+    subprocess::end_all_at_once();
     std::process::exit(EXIT_CODE);
 }
 

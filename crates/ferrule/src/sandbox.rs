@@ -1,8 +1,10 @@
 //! Which rights a run needs; all others are given up before it begins.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ferrule_kernel::iptables::{Programs, Variant};
+use ferrule_kernel::nft::Family;
 use ferrule_kernel::sandbox::{self, CapabilitySet, Entered, Level, Needs, SandboxError};
 use tracing::{info, warn};
 
@@ -31,8 +33,16 @@ fn needs(mode: ProxyMode, read: &[PathBuf]) -> Needs {
     let mut capabilities = CapabilitySet::NET_ADMIN | CapabilitySet::NET_BIND_SERVICE;
     capabilities.set(CapabilitySet::NET_RAW, needs_raw_sockets(mode));
     // Only where somebody else's file must be read: a token or a manifest of another user.
-    capabilities.set(CapabilitySet::DAC_READ_SEARCH, !sandbox::can_read_all(read));
+    capabilities.set(CapabilitySet::DAC_READ_SEARCH, !sandbox::can_read_all(read.to_vec()));
+    capabilities.set(CapabilitySet::SYS_MODULE, needs_modules(mode));
     Needs { capabilities, writable: WRITABLE.map(PathBuf::from).to_vec() }
+}
+
+/// The programs of the `legacy` variant load the module of their tables themselves, where it is not there yet.
+fn needs_modules(mode: ProxyMode) -> bool {
+    let is_loaded = LEGACY_TABLES.iter().all(|file| Path::new(file).exists());
+    let is_legacy = || Programs::of(Family::Ip, Variant::Default).kind() == Some(Variant::Legacy);
+    mode == ProxyMode::Iptables && !is_loaded && is_legacy()
 }
 
 /// The programs of the `legacy` variant speak through raw sockets: those that iptables mode may run, and those that remove what

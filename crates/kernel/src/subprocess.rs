@@ -91,6 +91,14 @@ pub fn end_all() {
     }
 }
 
+/// The same from a thread that must not wait for a lock: it may hold it itself.
+pub fn end_all_at_once() {
+    let Ok(registry) = REGISTRY.try_lock() else { return };
+    for group in &registry.groups {
+        end_group(*group);
+    }
+}
+
 /// Ends a program from another thread, now or as soon as it begins.
 #[derive(Debug, Default)]
 pub struct Cancel(Mutex<CancelState>);
@@ -172,26 +180,35 @@ impl Running<'_> {
             (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
         let (group, limit) = (self.group, run.limit);
         let (ended, has_ended) = mpsc::channel::<()>();
-        let (stdout, stderr, is_late) = std::thread::scope(|scope| {
-            scope.spawn(move || {
+        let attended = std::thread::scope(|scope| {
+            // Where no thread can be had, the program ends, and with it those that wait for it.
+            let failed = |error: io::Error| {
+                end_group(group);
+                RunError::Wait(error)
+            };
+            let thread = || std::thread::Builder::new().name("program".to_owned());
+            let feed = move || {
                 // A program that ends before it has read everything says why in its own words.
                 let _ = stdin.map(|mut stdin| stdin.write_all(run.input.as_bytes()));
-            });
-            let complaint = scope.spawn(move || read(stderr));
-            let timer = scope.spawn(move || {
+            };
+            thread().spawn_scoped(scope, feed).map_err(failed)?;
+            let complaint = thread().spawn_scoped(scope, move || read(stderr)).map_err(failed)?;
+            let watch = move || {
                 let is_late = has_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
                 if is_late {
                     // With what it started, which would hold its output open.
                     end_group(group);
                 }
                 is_late
-            });
+            };
+            let timer = thread().spawn_scoped(scope, watch).map_err(failed)?;
             let output = read(stdout);
             let complaint = complaint.join().unwrap_or_else(|_| Ok(Vec::new()));
             self.wait_without_reaping();
             drop(ended);
-            (output, complaint, timer.join().unwrap_or_default())
+            Ok((output, complaint, timer.join().unwrap_or_default()))
         });
+        let (stdout, stderr, is_late) = attended?;
         let status = self.reap().map_err(RunError::Wait)?;
         if is_late {
             return Err(RunError::TimedOut(limit));

@@ -57,6 +57,8 @@ pub struct Reading {
     pub diagnostics: Vec<Diagnostic>,
     /// What is wrong with the files and was not told before.
     pub problems: Vec<FileProblem>,
+    /// Whether the folder could be listed.
+    pub has_folder: bool,
     /// Most of the Services that were known are gone.
     pub mass_removal: Option<MassRemoval>,
 }
@@ -125,6 +127,7 @@ impl ManifestFolder {
         let mut reading = Reading::default();
         match self.names() {
             Ok(names) => {
+                reading.has_folder = true;
                 let fresh = self.read_files(&names, &mut reading);
                 self.settle(fresh, &mut reading);
             }

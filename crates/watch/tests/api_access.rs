@@ -105,13 +105,14 @@ fn secrets_are_in_no_message() {
         written(&with_cluster(SERVER, "{client-key-data: hunter2, client-certificate-data: hunter2}")),
         written(&with_cluster(SERVER, "{token: \"hunter2\\n\"}")),
         printing("echo hunter2; exit 1"),
+        printing("echo hunter2 >&2; exit 1"),
         printing("echo hunter2"),
         printing("echo \"{token: hunter2}\""),
     ];
     for message in messages {
         assert!(!message.contains(SECRET) && !message.is_empty(), "{message}");
     }
-    check(&printing("echo no access >&2; exit 3"), &["sh", "no access", "3"]);
+    check(&printing("echo hunter2 >&2; exit 3"), &["sh", "by hand", "3"]);
     let config = ServerConfig {
         access: ApiAccess::Master { url: SecretUrl::new("https://admin:hunter2@host") },
         rate: RequestRate::Unlimited,

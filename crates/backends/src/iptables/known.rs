@@ -113,7 +113,7 @@ impl KnownRules {
         self.state().is_check_wanted
     }
 
-    /// It is being done.
+    /// It was done.
     pub(super) fn begin_check(&self) {
         self.state().is_check_wanted = false;
     }

@@ -97,9 +97,6 @@ impl<K: XTables> Verifier<K> {
     pub fn verify(&mut self, scope: &Scope) -> Result<Verified, IptablesError> {
         let Some((epoch, cancel)) = self.known.begin_read() else { return Ok(Verified::NotNow) };
         let (began, tables) = (Instant::now(), scope.names());
-        if *scope == Scope::Everything {
-            self.known.begin_check();
-        }
         let saved = match self.kernel.save_tables(&tables, &cancel) {
             // It was ended, or saw half of a change: whatever it says, it is not about what is there now.
             _ if !self.known.is_now(epoch) => return Ok(Verified::Outdated),
@@ -114,6 +111,10 @@ impl<K: XTables> Verifier<K> {
         }
         if !self.known.is_now(epoch) {
             return Ok(Verified::Outdated);
+        }
+        // Only a result that counts is what somebody may have asked for.
+        if *scope == Scope::Everything {
+            self.known.begin_check();
         }
         if edit.is_empty() {
             return Ok(self.quarantine(&program));

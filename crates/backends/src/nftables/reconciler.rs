@@ -46,8 +46,6 @@ enum State {
 /// From when on somebody else's commit is reason for doubt.
 #[derive(Clone, Copy)]
 enum Since {
-    /// Never: whatever was there goes.
-    Never,
     /// In any case: the kernel keeps some of what was there, and it was not read yet.
     Always,
     /// Since this generation; since ever, if there is none.
@@ -376,7 +374,6 @@ impl Since {
     /// Whether nobody else can have touched the table since.
     fn is_certain(self, ours: &OwnCommits, now: u32) -> bool {
         match self {
-            Self::Never => true,
             Self::Always => false,
             Self::Generation(since) => since.is_some_and(|since| ours.only(since, now)),
         }

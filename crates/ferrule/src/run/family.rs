@@ -66,11 +66,13 @@ impl FamilyState {
         }
     }
 
-    /// Notes a need, unless there is one that comes to more.
-    pub fn also_needs(&mut self, need: Need) {
-        if matches!(self.need, Need::Nothing) {
+    /// Notes a need, unless there is one that comes first; says whether it was noted.
+    pub fn also_needs(&mut self, need: Need) -> bool {
+        let is_free = matches!(self.need, Need::Nothing);
+        if is_free {
             self.need = need;
         }
+        is_free
     }
 
     /// Brings the kernel in line.
@@ -125,7 +127,16 @@ impl FamilyState {
             self.written = Written::Some;
         }
         self.is_waiting = is_locked(error);
-        self.need = if self.dataplane.has_unwritten() { Need::WriteRest } else { Need::Look };
+        // A correction that met a lock is found again by the next verification, which reads beside the loop.
+        let is_found_again = self.is_waiting
+            && delta.is_empty()
+            && self.written == Written::Everything
+            && self.dataplane.is_verified_elsewhere();
+        self.need = match (self.dataplane.has_unwritten(), is_found_again) {
+            (true, _) => Need::WriteRest,
+            (false, true) => Need::Nothing,
+            (false, false) => Need::Look,
+        };
         self.missed.get_or_insert_default().merge(StaleFlows::by_change(plan, delta));
     }
 }

@@ -26,6 +26,8 @@ pub fn watch(mut folder: ManifestFolder, events: Sender<Event>, status: Arc<Stat
         let mut is_failure_told = false;
         loop {
             let reading = folder.read();
+            // One that is not there cannot be watched, only looked for.
+            let patience = if reading.has_folder { UNTOLD } else { MISSING };
             if let Some(mass) = &reading.mass_removal {
                 status.metrics.mass_removal(mass.kind);
             }
@@ -34,8 +36,6 @@ pub fn watch(mut folder: ManifestFolder, events: Sender<Event>, status: Arc<Stat
             if is_news && events.send(Event::News(news)).is_err() {
                 return;
             }
-            // A folder that is not there cannot be watched, only looked for.
-            let patience = if folder.path().is_dir() { UNTOLD } else { MISSING };
             // A thread that ended here would leave a proxy that looks well and serves what once was.
             if let Err(error) = folder.wait(patience) {
                 if !std::mem::replace(&mut is_failure_told, true) {

@@ -161,8 +161,10 @@ impl Proxy {
 
     /// Notes what corrects rules that somebody touched.
     pub fn take_correction(&mut self, drift: Drift, correction: Box<Correction>) {
-        if let Some(served) = self.families.slot(drift.family) {
-            served.also_needs(Need::Correct(drift, correction));
+        if let Some(served) = self.families.slot(drift.family)
+            && !served.also_needs(Need::Correct(drift, correction))
+        {
+            served.dataplane.want_verification();
         }
     }
 

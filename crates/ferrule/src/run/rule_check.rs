@@ -78,7 +78,8 @@ impl<K: XTables> Running<K> {
         };
         let began = Instant::now();
         let verified = self.check.verifier.verify(&scope);
-        if scope == Scope::Everything {
+        // A read that did not even begin is tried again with the next period.
+        if scope == Scope::Everything && !matches!(verified, Ok(Verified::NotNow)) {
             self.verified = Some(Instant::now());
         }
         if began.elapsed() > MANY_RULES {
@@ -101,6 +102,8 @@ impl<K: XTables> Running<K> {
         let event = match verified {
             Verified::NotNow => return Ok(()),
             Verified::Outdated => {
+                // Not after the usual interval: where rules are written all the time, none would ever be verified.
+                self.check.verifier.known().want_check();
                 info!(v = 2, %family, ?took, "Rules were written while they were verified, tried again later");
                 return Ok(());
             }

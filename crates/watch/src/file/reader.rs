@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 
 /// How long one file, or the list of the folder, may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// More threads than this are not given away.
+/// More threads than this are not given away to files that never answered.
 const MAX_STUCK: usize = 8;
 /// A manifest with a hundred thousand objects has less.
 const MAX_BYTES: u64 = 256 << 20;
@@ -87,7 +87,9 @@ impl FileReader {
         before: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<Vec<OsString>> {
         self.stuck.retain(|_, thread| !thread.is_finished());
-        self.refuse_if_stuck(folder)?;
+        if self.stuck.contains_key(folder) {
+            return Err(timed_out());
+        }
         let path = folder.to_owned();
         let work = Work::begin(move |answer| {
             drop(answer.send(before().and_then(|()| names_in(&path))));
@@ -100,8 +102,7 @@ impl FileReader {
 
     /// Reads files until one does not answer; gives those that are left.
     fn read_until_stuck(&mut self, files: Vec<Wanted>, read: &mut Vec<ReadFile>) -> Vec<Wanted> {
-        let (refused, files): (Vec<_>, Vec<_>) =
-            files.into_iter().partition(|file| self.refuse_if_stuck(&file.path).is_err());
+        let (refused, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| self.is_refused(file));
         read.extend(refused.into_iter().map(|file| (file.path, Err(timed_out()))));
         let todo = files.clone();
         let begun = Work::begin(move |answer| {
@@ -128,9 +129,9 @@ impl FileReader {
         Vec::new()
     }
 
-    fn refuse_if_stuck(&self, path: &Path) -> io::Result<()> {
-        let is_refused = self.stuck.contains_key(path) || self.stuck.len() >= MAX_STUCK;
-        if is_refused { Err(timed_out()) } else { Ok(()) }
+    /// A file that is stuck is not asked again; where many are, no file that never answered is.
+    fn is_refused(&self, file: &Wanted) -> bool {
+        self.stuck.contains_key(&file.path) || file.known.is_none() && self.stuck.len() >= MAX_STUCK
     }
 }
 

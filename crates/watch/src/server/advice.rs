@@ -7,9 +7,6 @@ use std::iter;
 use kube::client::AuthError;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
-/// As much of what a credential plugin complains about is told.
-const LONGEST_COMPLAINT: usize = 200;
-
 /// The cause of a failure, in few words, and the advice to put behind it.
 pub(super) fn on_transport(error: &(dyn Error + 'static)) -> (String, String) {
     for cause in causes(error) {
@@ -56,9 +53,7 @@ pub(super) fn without_secrets(error: &(dyn Error + 'static)) -> String {
     }
     match error.downcast_ref::<AuthError>() {
         Some(AuthError::AuthExecRun { out, .. }) => {
-            let complaint = String::from_utf8_lossy(&out.stderr);
-            let complaint: String = complaint.trim().chars().take(LONGEST_COMPLAINT).collect();
-            format!("the credential plugin failed with {}: {complaint}", out.status)
+            format!("the credential plugin failed with {}; run it by hand to see what it says", out.status)
         }
         Some(AuthError::AuthExecParse(_) | AuthError::AuthExecSerialize(_)) => {
             "the credential plugin printed no ExecCredential".into()

@@ -27,6 +27,10 @@ impl SecretUrl {
             Some((user_info, host)) => (Some(user_info), host),
             None => (None, authority),
         };
+        // A password with a slash or the like in it, not encoded: what belongs to it cannot be told, so nothing is shown.
+        if rest.contains('@') {
+            return Self { shown: format!("{scheme}<hidden>"), user_info: None, query: Some(text.into()) };
+        }
         let (path, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
         Self {
             shown: format!("{scheme}{host}{path}"),
@@ -136,6 +140,19 @@ mod tests {
             assert_eq!(url.to_string(), shown, "{text}");
             assert!(!format!("{url:?} {url:#?} {url}").contains("hunter2"), "{text}");
             assert_eq!(url.exposed().expose_secret(), text, "nothing is lost");
+        }
+    }
+
+    #[test]
+    fn a_password_that_is_not_encoded_is_not_shown_either() {
+        for text in [
+            "https://admin:hun/ter2@host",
+            "https://admin:hun#ter2@host",
+            "https:/admin:hunter2@host",
+            "a/b:ter2@c",
+        ] {
+            let shown = format!("{0} {0:?}", SecretUrl::new(text));
+            assert!(!shown.contains("ter2") && !shown.contains("hun"), "{shown}");
         }
     }
 

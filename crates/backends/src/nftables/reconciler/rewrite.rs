@@ -122,9 +122,10 @@ impl<K: NftTables> Reconciler<K> {
         transaction.delete_table_if_there();
         add_skeleton(&mut transaction, &program);
         transaction.add_elements(elements.into_all());
-        let stamped = self.commit(transaction, program.hash(), Since::Never)?;
-        let (applied, report) = stamped.applied(program, Way::Made);
-        match Skeleton::read(&mut self.kernel)?.difference(&applied.program, &[]) {
+        let stamped = self.commit(transaction, program.hash(), Since::Always)?;
+        let generation = stamped.generation;
+        let (mut applied, mut report) = stamped.applied(program, Way::Made);
+        match self.verify(&mut applied, generation, &mut report)? {
             None => Ok((applied, report)),
             Some(difference) => Err(SyncError::Verify { difference }),
         }
