@@ -85,8 +85,8 @@ fn end(info: &PanicHookInfo<'_>) {
     let trace = Backtrace::capture();
     let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
     fields.extend(trace.as_deref().map(|trace| ("backtrace", trace)));
-    let place = info.location().map_or(("unknown", 0), |at| (at.file(), at.line()));
-    last_words("A thread panicked, exiting; the rules stay in the kernel", &message, &fields, place);
+    let told = "A thread panicked, exiting; the rules stay in the kernel";
+    last_words(told, &message, &fields, info.location());
     subprocess::end_all_at_once();
     std::process::exit(EXIT_CODE);
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::panic::Location;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
@@ -20,9 +21,9 @@ const LIMIT: Duration = Duration::from_secs(1);
 const CHUNK: usize = 4096;
 const MAX_VALUE: usize = 16 * 1024;
 
-/// Writes an error on stderr, after all lines that were logged before it: a message, `err`, and further fields. `place` is the
-/// source file and line it is about.
-pub fn last_words(message: &str, err: &str, fields: &[(&'static str, &str)], place: (&str, u32)) {
+/// Writes an error on stderr, after all lines that were logged before it: a message, `err`, and further fields, as if logged at
+/// a place in the source.
+pub fn last_words(message: &str, err: &str, fields: &[(&'static str, &str)], place: Option<&Location<'_>>) {
     let format = match INSTALLED.get() {
         Some(log) => {
             log.sink.flush_after_panic(LIMIT);
@@ -38,7 +39,7 @@ pub fn last_words(message: &str, err: &str, fields: &[(&'static str, &str)], pla
         others: fields.iter().map(|(key, value)| (*key, FieldValue::Text(bounded(value)))).collect(),
     };
     let (time, level) = (&Zoned::now(), Level::ERROR);
-    let (file, row) = place;
+    let (file, row) = place.map_or(("unknown", 0), |place| (place.file(), place.line()));
     let line = Line { time, level, file, row, verbosity: 0, unstructured: false, fields: &fields };
     // Whoever cannot read this cannot be told.
     let _ = write_within(io::stderr(), line.rendered(format).as_bytes(), LIMIT);

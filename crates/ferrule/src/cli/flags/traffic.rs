@@ -10,7 +10,7 @@ pub const FLAGS: &[Flag] = &[
         name: "allowed-external-ip-cidrs",
         short: None,
         kind: FlagKind::TextList,
-        default: "",
+        default: "[]",
         field: "",
         beside_config: BesideConfig::Counts,
         standing: Standing::Current,
