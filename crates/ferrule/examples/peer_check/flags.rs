@@ -18,6 +18,9 @@ pub fn compare(pair: &Pair, report: &mut Report) -> io::Result<()> {
     compare_version(pair, report)
 }
 
+/// Flags that kube-proxy does not have.
+const OWN: [&str; 3] = [flags::MANIFESTS, flags::SANDBOX, flags::ALLOWED_EXTERNAL_IP_CIDRS];
+
 fn compare_maps(
     theirs: &BTreeMap<String, String>,
     ours: &BTreeMap<String, String>,
@@ -36,6 +39,9 @@ fn compare_maps(
         let reason = flags::find(name).and_then(|flag| match flag.standing {
             Standing::GoneSince(release) if their.is_none() => {
                 Some(format!("it is gone since {release}, and old manifests still carry it"))
+            }
+            Standing::Current if their.is_none() && OWN.contains(&flag.name) => {
+                Some("it is Ferrule's own".to_owned())
             }
             _ => None,
         });
