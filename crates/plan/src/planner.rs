@@ -127,7 +127,10 @@ impl Replanning<'_> {
                 problem: Problem::ExternalIpRefused(ip),
             })
         });
-        refused.collect()
+        let mut refused: Vec<Diagnostic> = refused.collect();
+        // Services are in no order.
+        refused.sort();
+        refused
     }
 
     fn service(&mut self, name: &ServiceName) {

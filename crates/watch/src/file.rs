@@ -57,8 +57,8 @@ pub struct Reading {
     pub diagnostics: Vec<Diagnostic>,
     /// What is wrong with the files and was not told before.
     pub problems: Vec<FileProblem>,
-    /// Whether the folder could be listed.
-    pub has_folder: bool,
+    /// Whether the folder could not be listed.
+    pub is_folder_missing: bool,
     /// Most of the Services that were known are gone.
     pub mass_removal: Option<MassRemoval>,
 }
@@ -127,12 +127,14 @@ impl ManifestFolder {
         let mut reading = Reading::default();
         match self.names() {
             Ok(names) => {
-                reading.has_folder = true;
                 let fresh = self.read_files(&names, &mut reading);
                 self.settle(fresh, &mut reading);
             }
             // Without a folder everything stays as it was.
-            Err(error) => reading.problems.push(unreadable(&self.path, &error)),
+            Err(error) => {
+                reading.is_folder_missing = true;
+                reading.problems.push(unreadable(&self.path, &error));
+            }
         }
         reading
     }

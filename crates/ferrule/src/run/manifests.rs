@@ -27,7 +27,7 @@ pub fn watch(mut folder: ManifestFolder, events: Sender<Event>, status: Arc<Stat
         loop {
             let reading = folder.read();
             // One that is not there cannot be watched, only looked for.
-            let patience = if reading.has_folder { UNTOLD } else { MISSING };
+            let patience = if reading.is_folder_missing { MISSING } else { UNTOLD };
             if let Some(mass) = &reading.mass_removal {
                 status.metrics.mass_removal(mass.kind);
             }
