@@ -42,7 +42,7 @@ pub enum RunError {
     /// No absolute folder of `PATH` has it.
     #[error("there is no such program in the absolute folders of PATH")]
     NotFound,
-    /// Somebody wanted it to end, or this process is about to.
+    /// Somebody wanted it to end.
     #[error("it was ended before it was done")]
     Cancelled,
     /// It took too long.
@@ -66,7 +66,7 @@ impl RunError {
     }
 }
 
-/// Runs a program to its end; what it printed, and how it ended.
+/// Runs a program to its end; what it printed, and how it ended. After [`end_all`] it does not return.
 pub fn run(run: &Run<'_>) -> Result<Output, RunError> {
     let path = find(run.program).ok_or(RunError::NotFound)?;
     let mut command = Command::new(path);
@@ -75,14 +75,26 @@ pub fn run(run: &Run<'_>) -> Result<Output, RunError> {
     crate::sys::kill_with_parent(&mut command);
     let (child, group) = start(&mut command, run.cancel)?;
     let mut running = Running { child, group, cancel: run.cancel };
-    let output = running.attend(run)?;
+    let output = running.attend(run);
+    if registry().is_closed {
+        wait_for_the_end();
+    }
+    let output = output?;
     if run.cancel.is_some_and(Cancel::is_cancelled) {
         return Err(RunError::Cancelled);
     }
     Ok(output)
 }
 
-/// Ends every program that runs, with everything it started, and lets none begin: this process is about to end.
+/// Nobody is to act on what became of a program that was ended because this process is about to: he might end it with a failure.
+fn wait_for_the_end() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Ends every program that runs, with everything it started, and lets none begin: this process is about to end, and whoever waits for
+/// a program waits until then.
 pub fn end_all() {
     let mut registry = registry();
     registry.is_closed = true;
@@ -146,8 +158,12 @@ fn registry() -> MutexGuard<'static, Registry> {
 /// Starts it in one step with its being known, so that nothing that ends programs can miss it.
 fn start(command: &mut Command, cancel: Option<&Cancel>) -> Result<(Child, i32), RunError> {
     let mut registry = registry();
+    if registry.is_closed {
+        drop(registry);
+        wait_for_the_end();
+    }
     let mut state = cancel.map(Cancel::state);
-    if registry.is_closed || state.as_ref().is_some_and(|state| state.is_cancelled) {
+    if state.as_ref().is_some_and(|state| state.is_cancelled) {
         return Err(RunError::Cancelled);
     }
     let child = command.spawn().map_err(RunError::Start)?;

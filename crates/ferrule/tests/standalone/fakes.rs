@@ -54,9 +54,14 @@ impl Fakes {
             ["-save", "-restore"].into_iter().find(|suffix| name.ends_with(suffix)).unwrap_or("")
         };
         for name in names().iter().filter(|name| kind(name) == suffix) {
-            let real = find(name).expect("the iptables programs");
-            self.add(name, &format!("{script}\nexec {} \"$@\"", real.display()));
+            self.before_program(name, script);
         }
+    }
+
+    /// The same with one program alone.
+    pub fn before_program(&self, name: &str, script: &str) {
+        let real = find(name).expect("the iptables programs");
+        self.add(name, &format!("{script}\nexec {} \"$@\"", real.display()));
     }
 
     /// Makes a file that scripts look for.

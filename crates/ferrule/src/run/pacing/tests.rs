@@ -177,3 +177,14 @@ fn a_repair_does_not_wait_for_a_long_pause() {
     driven.pacing.want_repair();
     assert!((driven.due() - 1.0).abs() < 1e-9);
 }
+
+#[test]
+fn what_waits_for_a_lock_is_tried_again_sooner_but_not_within_the_pause() {
+    let mut driven = Driven::after_a_sync(PACE, false);
+    driven.pacing.retry_by(driven.at(2.0));
+    assert!((driven.due() - 2.0).abs() < 1e-6);
+    driven.pacing.retry_by(driven.at(0.2));
+    assert!((driven.due() - 1.0).abs() < 1e-6);
+    driven.pacing.retry_by(driven.at(9.0));
+    assert!((driven.due() - 1.0).abs() < 1e-6, "a later one changes nothing");
+}
