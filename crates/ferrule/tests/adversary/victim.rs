@@ -62,7 +62,7 @@ impl Victim {
 
     /// The same where no file can grow: what may be written is as full as it gets.
     pub fn without_room(mode: &str) -> Self {
-        let full = "for place in /run /tmp /var/tmp; do mount -t tmpfs -o size=4k full $place && head -c 1M /dev/zero >$place/full; done 2>/dev/null";
+        let full = "for place in /run /var/tmp; do mount -t tmpfs -o size=4k full $place && head -c 1M /dev/zero >$place/full; done 2>/dev/null";
         let script = format!(
             "unshare --mount --propagation private sh -c '{full}; exec \"$0\" \"$@\"' \"$0\" \"$@\" --proxy-mode={mode}; exit"
         );
