@@ -38,8 +38,9 @@ pub fn attack(table: &mut Table) {
                 let victim = Victim::new(&[]);
                 let said = victim.program.said();
                 victim.stand.write("many.yaml", &many_services(66_000));
-                let synced = victim.program.wait_for("Synced", said, Duration::from_mins(2));
-                synced.ok_or("it never synced")?;
+                let synced =
+                    victim.program.wait_for("Served without session affinity", said, Duration::from_mins(2));
+                synced.ok_or("it never said which have no affinity")?;
                 victim.is_well()
             },
         );
