@@ -63,19 +63,19 @@ bench: setup ## Measure planning, both modes and the program, alone and on a rea
 	@echo 'Building the benchmarks (optimised, some minutes the first time) …'
 	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench planning --bench nftables --bench standalone
 	@echo 'On a real API server: starts and a storm of changes; then iptables mode beside the real kube-proxy 1.37.1, which takes its time …'
-	@cargo bench --quiet --locked -p ferrule --bench cluster --bench iptables
+	@cargo bench --quiet --locked -p ferrule-e2e --bench cluster --bench iptables
 
 .PHONY: bench-cluster
 bench-cluster: setup ## Measure the program on a real API server: starts, memory, a storm of changes [SERVICES=10000] [STORM_SECONDS=60]
 	@scripts/cluster-build
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
-	@cargo bench --quiet --locked -p ferrule --bench cluster
+	@cargo bench --quiet --locked -p ferrule-e2e --bench cluster
 
 .PHONY: bench-iptables
-bench-iptables: setup ## Measure iptables mode beside the real kube-proxy's: starts, changes, the lock [SIZES='1000 5000 10000']
+bench-iptables: setup ## Measure iptables mode beside the real kube-proxy's: starts, changes, the lock [SIZES='1000 5000 10000'] [VARIANTS='nft legacy'] [PEER=0]
 	@scripts/cluster-build
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
-	@cargo bench --quiet --locked -p ferrule --bench iptables
+	@cargo bench --quiet --locked -p ferrule-e2e --bench iptables
 
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)
@@ -90,21 +90,21 @@ conformance: setup ## The real kube-proxy and Ferrule side by side, the same pac
 	@scripts/setup test
 	@scripts/cluster-build
 	@CI=true CONFORMANCE_SEED='$(SEED)' CONFORMANCE_NFTABLES='$(CLUSTERS)' CONFORMANCE_IPTABLES="$$(( $(CLUSTERS) * 2 / 5 ))" \
-		cargo test --quiet --locked -p ferrule --test conformance -- --nocapture
+		cargo test --quiet --locked -p ferrule-e2e --test conformance -- --nocapture
 
 .PHONY: bench-peer
 bench-peer: setup ## Measure kube-proxy and Ferrule on one API server; tables, JSON and a chart [SIZES=5000x10,…] [OUT=folder]
 	@scripts/setup test
 	@scripts/cluster-build
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
-	@CI=true OUT="$$(realpath -m '$(OUT)')" SIZES='$(SIZES)' cargo bench --quiet --locked -p ferrule --bench peer
+	@CI=true OUT="$$(realpath -m '$(OUT)')" SIZES='$(SIZES)' cargo bench --quiet --locked -p ferrule-e2e --bench peer
 
 .PHONY: soak
 soak: setup ## Churn, outages, flushes and restarts under load, with a report at the end [MINUTES=30] [ATTACKS=1]
 	@scripts/setup test
 	@scripts/cluster-build
 	@echo 'Building Ferrule (optimised, some minutes the first time), then running for $(MINUTES) minutes …'
-	@CI=true SOAK_SECONDS="$$(( $(MINUTES) * 60 ))" $(if $(ATTACKS),SOAK_ATTACKS=1) cargo test --quiet --locked --release -p ferrule --test soak -- --nocapture
+	@CI=true SOAK_SECONDS="$$(( $(MINUTES) * 60 ))" $(if $(ATTACKS),SOAK_ATTACKS=1) cargo test --quiet --locked --release -p ferrule-e2e --test soak -- --nocapture
 
 .PHONY: adversary
 adversary: setup ## Attack the program as the threat model has it, and print a table: attack, expected, seen

@@ -1,6 +1,6 @@
 //! What every target does with an object: distil it, take it in, plan, show.
 
-use ferrule_model::{Cluster, NodeName, Timestamp, parse_ip};
+use ferrule_model::{Cluster, NodeName, parse_ip};
 use ferrule_plan::{LocalDetection, NodeView, Quirks, plan, replan, show};
 use ferrule_watch::convert::Converted;
 
@@ -20,7 +20,7 @@ pub fn plan_all(length: usize, objects: impl IntoIterator<Item = Converted>) {
         interface_addresses: host.iter().filter_map(|text| parse_ip(text)).collect(),
         ..NodeView::new(own_node())
     };
-    let mut cluster = Cluster::new(Timestamp::default());
+    let mut cluster = Cluster::default();
     let (mut stepwise, _) = plan(&cluster, &view);
     for object in objects {
         for diagnostic in &object.diagnostics {
@@ -28,7 +28,7 @@ pub fn plan_all(length: usize, objects: impl IntoIterator<Item = Converted>) {
             assert!(!diagnostic.to_string().contains('\n'), "a diagnostic is one line");
         }
         let Some(change) = object.change else { continue };
-        let touched = cluster.apply(change);
+        let touched = cluster.apply(change).touched;
         replan(&mut stepwise, &cluster, &touched, &view);
     }
     let (fresh, _) = plan(&cluster, &view);

@@ -12,11 +12,11 @@ service shop/own  externalIP 192.0.2.77,198.51.100.61  clusterIP 10.96.0.61  por
 FRONTEND              OWNER              FROM       THEN
 10.96.0.60:80/tcp     shop/klipper:http  anyone     reject
 192.0.2.10:80/tcp     shop/klipper:http  anyone     reject
-198.51.100.60:80/tcp  shop/klipper:http  this host  leave alone
+198.51.100.60:80/tcp  shop/klipper:http  this host  pass
                                          anyone     reject
 10.96.0.61:80/tcp     shop/own:http      anyone     reject
 192.0.2.77:80/tcp     shop/own:http      anyone     reject
-198.51.100.61:80/tcp  shop/own:http      this host  leave alone
+198.51.100.61:80/tcp  shop/own:http      this host  pass
                                          anyone     reject
 -- packets --
 FROM         TO                                  OUTCOME

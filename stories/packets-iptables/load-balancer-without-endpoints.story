@@ -10,7 +10,7 @@ service shop/lbe  LoadBalancer 198.51.100.22  externalIP 198.51.100.31  clusterI
 -- plan --
 FRONTEND                     OWNER          FROM       THEN
 10.96.0.20:80/tcp            shop/lbe:http  anyone     reject
-198.51.100.22:80/tcp         shop/lbe:http  this host  leave alone
+198.51.100.22:80/tcp         shop/lbe:http  this host  pass
                                             anyone     reject
 198.51.100.31:80/tcp         shop/lbe:http  (as 198.51.100.22:80/tcp)
 nodePort 30090/tcp           shop/lbe:http  anyone     reject

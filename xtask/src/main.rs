@@ -1,7 +1,7 @@
 //! The project's own checks, run as `cargo xtask NAME`.
 //!
-//! `tidy` keeps the rules no compiler knows (module docs, sizes, arrows between crates); `coverage` keeps
-//! `docs/coverage.md`, the list of specification rows and the tests that hold them.
+//! `tidy` checks the rules no compiler knows (module docs, sizes, arrows between crates, vocabulary); `coverage`
+//! maintains `docs/coverage.md`, the list of specification rows and the tests that hold them.
 //! Builds nothing and changes no file but that page. Start at [`tidy`] or [`coverage`].
 
 #![allow(clippy::print_stdout, reason = "a command-line tool answers on standard output")]
@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use crate::coverage::Mode;
 
 const USAGE: &str = "\
-usage: cargo xtask tidy                check docs, sizes, arrows between crates, unsafe code, words
+usage: cargo xtask tidy                check docs, sizes, arrows between crates, unsafe code, vocabulary
        cargo xtask coverage            write docs/coverage.md from the tests and stories
        cargo xtask coverage --check    fail if a row has no test or the page is out of date";
 

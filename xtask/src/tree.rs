@@ -52,7 +52,7 @@ fn collect(root: &Path, folder: &str, files: &mut Vec<SourceFile>) -> Result<()>
         if SKIPPED.contains(&path.as_str()) {
             continue;
         }
-        let kind = entry.file_type().with_context(|| format!("looking at {path}"))?;
+        let kind = entry.file_type().with_context(|| format!("reading the type of {path}"))?;
         if kind.is_dir() {
             // cargo marks its build folder with this tag, whatever the folder is called.
             if !entry.path().join("CACHEDIR.TAG").exists() {

@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::nftables::{Numbers, Program, Reason, Reconciler, Way};
+use ferrule_backends::nftables::{Reconciler, RuleSet, StableIds};
+use ferrule_backends::{SyncOutcome, Trigger};
 use ferrule_kernel::nft::{Family, NftClient};
+use ferrule_kernel::port::NftTables as _;
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{
     Change, Cluster, Conditions, Endpoint, EndpointSlice, IpFamily, NodeName, PerFamily, PortName, Protocol,
-    Service, ServiceName, ServicePort, SliceName, SlicePort, Timestamp, canonical_endpoints,
+    Service, ServiceName, ServicePort, SliceName, SlicePort, canonical_endpoints,
 };
 use ferrule_plan::{FamilyPlan, NodePlan, NodeView, Quirks, plan, replan};
 
@@ -80,12 +82,12 @@ impl Bench {
     /// From the change to the kernel having it.
     fn change(&mut self, change: Change) -> Duration {
         let start = Instant::now();
-        let touched = self.cluster.apply(change);
+        let touched = self.cluster.apply(change).touched;
         let (deltas, _) = replan(&mut self.plan, &self.cluster, &touched, &self.view);
         let delta = deltas.get(IpFamily::V4).expect("IPv4 is served");
         let plan = self.plan.families.get(IpFamily::V4).expect("IPv4 is served");
-        let report = self.reconciler.sync(plan, Reason::PlanChanged(delta)).expect("a sync");
-        assert_eq!(report.way, Way::Changed);
+        let report = self.reconciler.sync(plan, Trigger::Changed(delta)).expect("a sync");
+        assert_eq!(report.outcome, SyncOutcome::Incremental);
         start.elapsed()
     }
 }
@@ -115,13 +117,13 @@ fn cpu_ticks() -> (u64, u64) {
 fn first_sync(services: u32, endpoints: u32) -> [String; 3] {
     let mut bench = Bench::new(services, endpoints);
     let start = Instant::now();
-    let (_, elements) = Program::of(bench.family(), Numbers::default());
+    let (_, elements) = RuleSet::from_plan(bench.family(), StableIds::default());
     let ours = start.elapsed();
     drop(elements);
     let plan = bench.plan.clone();
     let plan = plan.families.get(IpFamily::V4).expect("IPv4 is served");
     let (start, (user, kernel)) = (Instant::now(), cpu_ticks());
-    let report = bench.reconciler.sync(plan, Reason::Look).expect("a first sync");
+    let report = bench.reconciler.sync(plan, Trigger::verify()).expect("a first sync");
     let whole = start.elapsed();
     let (user, kernel) = (cpu_ticks().0 - user, cpu_ticks().1 - kernel);
     [
@@ -141,7 +143,7 @@ fn changes(services: u32) -> Vec<[String; 3]> {
     let mut bench = Bench::new(services, 10);
     let plan = bench.plan.clone();
     let plan = plan.families.get(IpFamily::V4).expect("IPv4 is served");
-    bench.reconciler.sync(plan, Reason::Look).expect("a first sync");
+    bench.reconciler.sync(plan, Trigger::verify()).expect("a first sync");
     let mut time = |what: &str, make: &dyn Fn(u32) -> Change| {
         let mut times: Vec<Duration> = (0..CHANGES).map(|round| bench.change(make(round))).collect();
         times.sort_unstable();
@@ -168,26 +170,26 @@ fn restart(services: u32, endpoints: u32) -> Vec<[String; 3]> {
     let mut bench = Bench::new(services, endpoints);
     let plan = bench.plan.clone();
     let plan = plan.families.get(IpFamily::V4).expect("IPv4 is served");
-    bench.reconciler.sync(plan, Reason::Look).expect("a first sync");
-    let look = |what: &str| {
+    bench.reconciler.sync(plan, Trigger::verify()).expect("a first sync");
+    let start = |what: &str| {
         let start = Instant::now();
-        let report = reconciler().sync(plan, Reason::Look).expect("a restart");
+        let report = reconciler().sync(plan, Trigger::verify()).expect("a restart");
         [
             format!("restart, {services} services x {endpoints}, {what}"),
             format!("{:.0} ms", millis(start.elapsed())),
             format!("{} objects written", report.written),
         ]
     };
-    let untouched = look("nothing happened since");
-    let mut other = NftClient::open_table(Family::Ip, "somebody-else").expect("a netlink socket");
+    let untouched = start("nothing happened since");
+    let mut other = NftClient::open_table(Family::Ip, "another-program").expect("a netlink socket");
     let mut transaction = ferrule_kernel::nft::Transaction::new();
     transaction.add_table();
     other.commit(&transaction).expect("another program's commit");
-    vec![untouched, look("another program committed since")]
+    vec![untouched, start("another program committed since")]
 }
 
 fn cluster(services: u32, endpoints: u32) -> Cluster {
-    let mut cluster = Cluster::new(Timestamp::default());
+    let mut cluster = Cluster::default();
     for number in 0..services {
         cluster.apply(put_service(number));
         cluster.apply(slice(number, endpoints_with(number, endpoints, None)));

@@ -1,128 +1,92 @@
-//! What the program sees of a mode: one family's rules in the kernel, whatever they are made of.
+//! One family's rules in the kernel, whatever they are made of.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use ferrule_kernel::kernel::{NftTables, XTables};
-use ferrule_plan::FamilyPlan;
+use ferrule_plan::{FamilyPlan, PlanDelta, StaleFlows};
 
-use crate::iptables::{Correction, Refusal};
-use crate::sync::{Reason, SyncError, SyncReport};
-use crate::{iptables, nftables};
+use crate::{BackendError, Patch, SyncReport};
 
 /// Keeps one family's rules in the kernel as the plan wants them.
 pub trait Dataplane: Send {
-    /// Brings the kernel in line with the plan. After a failure nothing is assumed of it, whatever the next reason.
-    fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError>;
+    /// Brings the kernel in line with the plan. After `Ok` the kernel holds `plan`, whatever the trigger. After `Err` nothing
+    /// is assumed: the next sync, whatever its trigger, does what it takes.
+    fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError>;
 
-    /// Takes away what lingered, some milliseconds after the sync that said so.
-    fn finish(&mut self) -> Result<SyncReport, SyncError>;
-
-    /// Removes everything of ours.
-    fn remove_everything(&mut self) -> Result<(), SyncError>;
-
-    /// The netlink address under which our commits are announced, if they are.
-    fn own_address(&self) -> Option<u32>;
-
-    /// Whether other programs do the work of a sync, so that its cost shows on the clock and not in this thread's time.
-    fn runs_programs(&self) -> bool;
-
-    /// How long the last sync waited for the lock that users of iptables share, if it took one.
-    fn lock_wait(&mut self) -> Option<Duration>;
-
-    /// What the last sync left out, since iptables refused it.
-    fn refusals(&mut self) -> Vec<Refusal> {
-        Vec::new()
-    }
-
-    /// Whether the rules are verified on another thread, so that a look is needed only where nothing is known of them. Such a
-    /// look writes what changed as well.
-    fn is_verified_elsewhere(&self) -> bool {
-        false
-    }
-
-    /// Whether changes wait that the next sync writes, whatever its reason.
-    fn has_unwritten(&self) -> bool {
-        false
-    }
-
-    /// Asks for a verification on another thread before it is time for one.
-    fn want_verification(&self) {}
-
-    /// Writes what a verification on another thread found to differ; nothing if rules were written since.
-    fn correct(&mut self, _: &Correction) -> Result<Option<SyncReport>, SyncError> {
-        Ok(None)
-    }
-}
-
-impl<K: NftTables + Send> Dataplane for nftables::Reconciler<K> {
-    fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError> {
-        self.sync(plan, reason)
-    }
-
-    fn finish(&mut self) -> Result<SyncReport, SyncError> {
-        self.finish()
-    }
-
-    fn remove_everything(&mut self) -> Result<(), SyncError> {
-        self.remove_everything()
-    }
-
-    fn own_address(&self) -> Option<u32> {
-        Some(self.own_address())
-    }
-
-    fn runs_programs(&self) -> bool {
-        false
-    }
-
-    fn lock_wait(&mut self) -> Option<Duration> {
-        None
-    }
-}
-
-impl<K: XTables + Send> Dataplane for iptables::Reconciler<K> {
-    fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError> {
-        self.sync(plan, reason)
-    }
-
-    /// Nothing lingers: a table changes in one step.
-    fn finish(&mut self) -> Result<SyncReport, SyncError> {
+    /// Does what a sync deferred. Called [`Deferred::after`](crate::Deferred::after) later, unless another sync came first.
+    fn run_deferred(&mut self) -> Result<SyncReport, BackendError> {
         Ok(SyncReport::default())
     }
 
-    fn remove_everything(&mut self) -> Result<(), SyncError> {
-        self.remove_everything()
+    /// Reads what the kernel holds; says what a sync would write, and writes nothing.
+    fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError>;
+
+    /// How often the loop asks for [`Trigger::Verify`] when nothing happens. `None` if the backend verifies in the background.
+    fn verify_interval(&self) -> Option<Duration>;
+
+    /// What a sync costs others, by which syncs are paced.
+    fn cost(&self) -> Cost {
+        Cost::Cpu
     }
 
-    fn own_address(&self) -> Option<u32> {
-        None
+    /// Ends existing flows to endpoints that left. Gives back what is left to conntrack, by default all of it.
+    fn forget_flows(&mut self, stale: StaleFlows) -> StaleFlows {
+        stale
     }
 
-    fn runs_programs(&self) -> bool {
-        true
+    /// The process is about to end. A mode that relays connections itself lets them finish within the grace time; rules in
+    /// the kernel stay.
+    fn shutdown(&mut self, _grace: Duration) {}
+}
+
+/// Why a sync is asked for. Every variant carries the changes of the plan since the last sync.
+#[derive(Clone, Copy, Debug)]
+pub enum Trigger<'a> {
+    /// The plan changed, or the last sync failed.
+    Changed(&'a PlanDelta),
+    /// The kernel may hold something else than the last sync left: it is to be read.
+    Verify {
+        /// What else changed.
+        changed: &'a PlanDelta,
+    },
+    /// Another program changed the rules.
+    Repair {
+        /// What else changed.
+        changed: &'a PlanDelta,
+    },
+}
+
+impl<'a> Trigger<'a> {
+    /// What changed in the plan.
+    pub fn changed(self) -> &'a PlanDelta {
+        match self {
+            Self::Changed(changed) | Self::Verify { changed } | Self::Repair { changed } => changed,
+        }
+    }
+}
+
+impl Trigger<'static> {
+    /// [`Self::Verify`] where the plan did not change.
+    pub fn verify() -> Self {
+        Self::Verify { changed: unchanged() }
     }
 
-    fn lock_wait(&mut self) -> Option<Duration> {
-        self.kernel().lock_wait()
+    /// [`Self::Repair`] where the plan did not change.
+    pub fn repair() -> Self {
+        Self::Repair { changed: unchanged() }
     }
+}
 
-    fn refusals(&mut self) -> Vec<Refusal> {
-        self.refusals()
-    }
+fn unchanged() -> &'static PlanDelta {
+    static UNCHANGED: LazyLock<PlanDelta> = LazyLock::new(PlanDelta::default);
+    &UNCHANGED
+}
 
-    fn is_verified_elsewhere(&self) -> bool {
-        true
-    }
-
-    fn has_unwritten(&self) -> bool {
-        self.has_unwritten()
-    }
-
-    fn want_verification(&self) {
-        self.known().want_check();
-    }
-
-    fn correct(&mut self, correction: &Correction) -> Result<Option<SyncReport>, SyncError> {
-        self.correct(correction)
-    }
+/// What a sync costs others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// This thread does all the work: waiting for others costs nothing.
+    Cpu,
+    /// Other programs do the work, or hold a lock for it.
+    WallClock,
 }

@@ -17,21 +17,27 @@
 //!   PREROUTING (mangle) ──► FERRULE-LOCALNET         the one chain that kube-proxy does not have, see [`localnet`]
 //! ```
 
+mod backend;
 mod base;
 mod canary;
+mod check_schedule;
 mod edit;
 mod frontend;
 mod known;
 mod leftovers;
 pub mod localnet;
+mod localnet_switch;
+pub mod metrics;
 mod names;
 mod observed;
 mod pool;
-mod program;
 mod reconciler;
-mod refusal;
+mod rejected_rule;
+mod rule_check;
+mod rule_set;
 mod verify;
 
+pub use backend::Iptables;
 pub use base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
 pub use canary::{CanaryState, canary};
 pub use known::KnownRules;
@@ -41,5 +47,5 @@ pub use leftovers::{
 pub use localnet::{LocalnetBefore, LocalnetError};
 pub use names::CANARY;
 pub use reconciler::Reconciler;
-pub use refusal::{Refusal, Refused};
+pub use rejected_rule::{RejectedPart, RejectedRule};
 pub use verify::{Correction, Scope, Verified, Verifier};

@@ -1,11 +1,19 @@
-//! ipvs mode: what an earlier run of it left.
+//! ipvs mode: not built yet; what kube-proxy's left is removed.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use ferrule_kernel::ipvs::Ipvs;
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::{interfaces, ipset};
+use ferrule_kernel::{interfaces, ipset, ipvs};
+use ferrule_model::IpFamily;
+use ferrule_plan::{ProxyMode, Quirks};
+
+use crate::backend::not_built;
+use crate::iptables;
+use crate::{
+    Advice, Backend, BackendError, InUse, Leftover, ModeChoice, ModeOptions, Opened, Probe, RuleEventSink,
+};
 
 /// The interface that holds the service addresses.
 const INTERFACE: &str = "kube-ipvs0";
@@ -33,7 +41,56 @@ const SETS: [&str; 17] = [
 /// The kernel's longest name of a set.
 const LONGEST_NAME: usize = 31;
 
-/// Removes the virtual servers, the interface and the sets that ipvs mode left; says how many things that were.
+/// ipvs mode.
+#[derive(Debug)]
+pub struct Ipvs;
+
+impl Backend for Ipvs {
+    fn mode(&self) -> ProxyMode {
+        ProxyMode::Ipvs
+    }
+
+    fn quirks(&self) -> Quirks {
+        Quirks::IPVS
+    }
+
+    fn advice(&self, _: ModeChoice) -> Option<Advice> {
+        let text = "the ipvs proxy mode is deprecated, off by default from Kubernetes 1.40 and gone in 1.43; use nftables";
+        Some(Advice { reason: "IPVSDeprecation", text })
+    }
+
+    fn unavailable(&self) -> Option<BackendError> {
+        Some(not_built(ProxyMode::Ipvs))
+    }
+
+    fn probe(&mut self) -> Probe {
+        Probe::nothing_works(|| not_built(ProxyMode::Ipvs))
+    }
+
+    fn open(&mut self, _: &[IpFamily], _: &ModeOptions) -> Result<Opened, BackendError> {
+        Err(not_built(ProxyMode::Ipvs))
+    }
+
+    fn watch(&mut self, _: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
+        Err(not_built(ProxyMode::Ipvs))
+    }
+
+    fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        let chains = match in_use.map(|in_use| in_use.mode) {
+            Some(ProxyMode::Ipvs | ProxyMode::Userspace) => return Ok(Vec::new()),
+            Some(ProxyMode::Iptables) => iptables::remove_ipvs_leftovers().map(|removed| removed.chains),
+            // Its chains went with those of iptables mode: many are used by both.
+            Some(ProxyMode::Nftables) | None => Ok(0),
+        };
+        let objects = remove_leftovers();
+        let objects =
+            objects.map_err(|error| BackendError::new("removing what ipvs mode left").caused_by(error))?;
+        let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };
+        Ok(vec![leftover("chains", chains?), leftover("virtual servers, sets and interfaces", objects)])
+    }
+}
+
+/// Removes the virtual servers, the interface and the sets that ipvs mode left; returns how many objects that were.
 ///
 /// Virtual servers are ours if their address is on our interface. Rules that use a set must be gone before:
 /// see [`crate::iptables::remove_leftovers`].
@@ -62,7 +119,7 @@ fn interface() -> Result<Option<u32>, NetlinkError> {
 }
 
 fn remove_virtual_servers(interface: u32) -> Result<usize, NetlinkError> {
-    let Some(mut ipvs) = Ipvs::open()? else { return Ok(0) };
+    let Some(mut ipvs) = ipvs::Ipvs::open()? else { return Ok(0) };
     let addresses = interfaces::addresses()?.into_iter().filter(|found| found.interface == interface);
     let addresses: BTreeSet<IpAddr> = addresses.map(|found| found.address).collect();
     let servers = ipvs.virtual_servers()?;

@@ -1,12 +1,37 @@
-//! One small compiler per proxy mode: from a plan to kernel objects. Pure: the same plan gives the same objects.
+//! The proxy modes. Each is a [`Backend`]: a compiler from plans to kernel objects, a reconciler that keeps the kernel in line,
+//! and what the mode needs of the host from probe to clean-up.
 //!
-//! Sees plans, never Services. Writing the objects is `ferrule-kernel`'s work, deciding what to write the reconciler's.
+//! ```text
+//!   backend(mode) ─► probe ─► prepare_host ─► open ─► one Dataplane a family ─► watch ─► remove_leftovers
+//!                                                          │ sync(plan, trigger)
+//!                                                          ▼ diff(plan), run_deferred, shutdown
+//! ```
+//!
+//! Backends see plans, never Services, and options as plain values, never flags or files. They do not log: what is worth
+//! knowing comes back in reports, notes and errors. Talking to Linux is `ferrule-kernel`'s work.
 
+mod backend;
+pub mod cleanup;
 mod dataplane;
+mod error;
+mod family;
 pub mod iptables;
 pub mod ipvs;
+pub mod metrics;
 pub mod nftables;
-mod sync;
+mod pair;
+mod patch;
+mod report;
+mod rule_events;
+pub mod userspace;
 
-pub use dataplane::Dataplane;
-pub use sync::{Reason, RuleCounts, SyncError, SyncReport, Way};
+pub use backend::{
+    Advice, Backend, Cleanup, InUse, Leftover, ModeChoice, ModeOptions, Opened, Probe, Rights, backend,
+};
+pub use dataplane::{Cost, Dataplane, Trigger};
+pub use error::{BackendError, Findings};
+pub use family::{ip_family, table_family};
+pub use pair::Pair;
+pub use patch::Patch;
+pub use report::{Deferred, Note, Rejected, Severity, SyncOutcome, SyncReport};
+pub use rule_events::{Drift, LoopEnded, RuleEvent, RuleEventSink};

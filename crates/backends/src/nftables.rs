@@ -6,7 +6,7 @@
 //! ```text
 //!   prerouting / output          services ──► K map @services ─┐► cluster-3   mark unless from a pod ──┐
 //!   (nat, -100)                            └► P map @nodeports ┴► nodeport-3  mark ────────────────────┤
-//!                                              (vmap @ways)       external-3  mark ────────────────────┤
+//!                                              (vmap @dispatch)   external-3  mark ────────────────────┤
 //!                                                                 external-local-3-2                   │
 //!                                                                   pods, this host ► pool-3           ▼
 //!                                                                   others ► local-pool-2     K . slot map @endpoints
@@ -18,30 +18,34 @@
 //!
 //! K is destination address, protocol and port; P is protocol and port; a slot is a random number below the pool's size.
 
+mod backend;
 mod base;
-mod counts;
-mod diff;
+mod chain_ids;
+mod element_diff;
+mod error;
+mod exprs;
 mod frontend;
 mod hash;
 mod keys;
+pub mod metrics;
 pub mod names;
 mod own_commits;
 mod pool;
 mod pool_chains;
-mod program;
 mod reconciler;
+mod ref_counts;
+mod rule_set;
 mod stamp;
 mod sticky_ids;
-mod way_numbers;
-mod words;
+mod watch;
 
+pub use backend::{Nftables, TableDataplane};
+pub use chain_ids::{ChainIds, DispatchTarget};
+pub use error::SyncError;
 pub use frontend::{Compiled, Compiler, Pools};
 pub use hash::StateHash;
 pub use own_commits::OwnCommits;
-pub use program::{Edit, Elements, LAYOUT, Numbers, Program};
 pub use reconciler::Reconciler;
+pub use rule_set::{Edit, Elements, LAYOUT, RuleSet, StableIds};
 pub use stamp::{Stamp, next_generation};
-pub use sticky_ids::{PoolNumbers, StickyIds};
-pub use way_numbers::{Outcome, WayNumbers};
-
-pub use crate::sync::{Reason, SyncError, SyncReport, Way};
+pub use sticky_ids::{EndpointAddress, StickyIds, StickyPoolIds};

@@ -7,9 +7,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use ferrule_backends::Reason;
+use ferrule_backends::Trigger;
 use ferrule_backends::iptables::{Host, Reconciler};
-use ferrule_kernel::iptables::{Programs, Variant};
+use ferrule_kernel::iptables::{IptablesCommands, Variant};
 use ferrule_kernel::nft::Family;
 use ferrule_model::{IpFamily, Protocol::Tcp};
 use ferrule_plan::Packet;
@@ -21,7 +21,7 @@ use support::iptables::{has_iptables, name};
 const NODE: &str = "192.0.2.10";
 const POD: &str = "10.244.1.5";
 const CLIENT: &str = "203.0.113.5";
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long is waited for what is not to come.
 const BRIEFLY: Duration = Duration::from_millis(500);
 
@@ -57,8 +57,8 @@ fn world(facts: &str) -> World {
 fn program((net, variant): (&NetWorld, Variant), facts: &str, host: Host) {
     let world = world(facts);
     let plan = world.family(IpFamily::V4).expect("IPv4 is served").clone();
-    let programs = Programs::of(Family::Ip, variant);
-    let synced = net.node().run(move || Reconciler::new(programs, host).sync(&plan, Reason::Look));
+    let commands = IptablesCommands::new(Family::Ip, variant);
+    let synced = net.node().run(move || Reconciler::new(commands, host).sync(&plan, Trigger::verify()));
     synced.expect("the node").expect("a sync");
 }
 
@@ -67,9 +67,9 @@ fn iptables((net, variant): (&NetWorld, Variant), arguments: &[&str]) -> String 
     String::from_utf8(output.expect("iptables").stdout).expect("text")
 }
 
-fn answered(net: &NetWorld, to: &str, port: u16, patience: Duration) -> bool {
+fn answered(net: &NetWorld, to: &str, port: u16, timeout: Duration) -> bool {
     let packet = Packet { from: ip(CLIENT), interface: None, to: ip(to), port: Some((Tcp, port)) };
-    matches!(net.probe(&packet, patience).expect("a probe"), Seen::Answered { .. })
+    matches!(net.probe(&packet, timeout).expect("a probe"), Seen::Answered { .. })
 }
 
 /// Row: iptables I36
@@ -80,11 +80,11 @@ fn health_checks_of_load_balancers_are_let_in() {
         iptables((net, variant), &["-P", "INPUT", "DROP"]);
         let at = SocketAddr::new(ip(NODE), 32_000);
         let listener = net.node().run(|| TcpListener::bind(at)).expect("the node").expect("a listener");
-        let connects = |patience| {
+        let connects = |timeout| {
             let client = net.namespace_of(ip(CLIENT)).expect("the client");
-            client.run(|| TcpStream::connect_timeout(&at, patience).is_ok()).expect("the client")
+            client.run(|| TcpStream::connect_timeout(&at, timeout).is_ok()).expect("the client")
         };
-        assert!(connects(PATIENCE), "the rule lets it in");
+        assert!(connects(PROBE_TIMEOUT), "the rule lets it in");
         program((net, variant), "", Host::default());
         assert!(!connects(BRIEFLY), "with the service the rule goes");
         drop(listener);
@@ -98,13 +98,16 @@ fn under_a_forwarding_policy_of_drop_replies_and_marked_packets_pass() {
         let cluster_policy = "service np NodePort clusterIP 10.96.0.14 port 80→8080 nodePort 30081\nendpoint np 10.244.1.5 node a";
         program((net, variant), &format!("{LOCAL_POLICY}\n{cluster_policy}"), Host::default());
         iptables((net, variant), &["-P", "FORWARD", "DROP"]);
-        assert!(answered(net, NODE, 30081, PATIENCE), "a masqueraded flow is marked, and let through");
+        assert!(answered(net, NODE, 30081, PROBE_TIMEOUT), "a masqueraded flow is marked, and let through");
         assert!(
             !answered(net, NODE, 30080, BRIEFLY),
             "the first packet of a flow that keeps its source is not"
         );
         iptables((net, variant), &["-A", "FORWARD", "-s", CLIENT, "-j", "ACCEPT"]);
-        assert!(answered(net, NODE, 30080, PATIENCE), "if somebody lets it through, the replies pass");
+        assert!(
+            answered(net, NODE, 30080, PROBE_TIMEOUT),
+            "if another rule lets it through, the replies pass"
+        );
     });
 }
 
@@ -119,7 +122,7 @@ fn forwarded_packets_that_conntrack_calls_invalid_are_dropped_unless_it_is_liber
             net.node().set("net/netfilter/nf_conntrack_tcp_loose", "0").expect("a setting");
             at_client.write_all(b"hello").expect("it is sent");
             at_pod
-                .set_read_timeout(Some(if host.tcp_is_liberal { PATIENCE } else { BRIEFLY }))
+                .set_read_timeout(Some(if host.tcp_is_liberal { PROBE_TIMEOUT } else { BRIEFLY }))
                 .expect("a limit");
             let mut buffer = [0; 5];
             assert_eq!(at_pod.read_exact(&mut buffer).is_ok(), host.tcp_is_liberal, "{host:?}");
@@ -132,14 +135,16 @@ fn forwarded_packets_that_conntrack_calls_invalid_are_dropped_unless_it_is_liber
     }
 }
 
-/// Both ends of a connection from the client to the pod, made while nobody tracks connections.
+/// Both ends of a connection from the client to the pod, made while connections are not tracked.
 fn connected(net: &NetWorld) -> (TcpStream, TcpStream) {
     let to = SocketAddr::new(ip(POD), 9999);
     let pod = net.namespace_of(ip(POD)).expect("the pod");
     let listener = pod.run(|| TcpListener::bind(to)).expect("the pod").expect("a listener");
     let client = net.namespace_of(ip(CLIENT)).expect("the client");
-    let stream =
-        client.run(|| TcpStream::connect_timeout(&to, PATIENCE)).expect("the client").expect("a connection");
+    let stream = client
+        .run(|| TcpStream::connect_timeout(&to, PROBE_TIMEOUT))
+        .expect("the client")
+        .expect("a connection");
     let (accepted, from) = listener.accept().expect("it is accepted");
     assert_eq!(from.ip(), ip(CLIENT));
     (stream, accepted)

@@ -5,10 +5,11 @@ mod support;
 
 use std::process::Command;
 
+use ferrule_backends::SyncOutcome;
 use ferrule_backends::iptables::{CANARY, CanaryState, canary};
-use ferrule_backends::{SyncError, Way};
-use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Variant};
+use ferrule_kernel::iptables::{IptablesCommands, IptablesError, RestoreText, Variant};
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::XTables as _;
 use support::iptables::{has_iptables, name, run, with_each_variant, with_iptables};
 use support::xtables::Lab;
 
@@ -20,14 +21,14 @@ fn iptables(variant: Variant, arguments: &[&str]) {
 }
 
 fn state(variant: Variant) -> CanaryState {
-    canary(&mut Programs::of(Family::Ip, variant)).expect("an answer")
+    canary(&mut IptablesCommands::new(Family::Ip, variant)).expect("an answer")
 }
 
 /// Row: iptables J17
 #[test]
 fn emptied_tables_are_noticed_and_made_good() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(SERVICE, variant);
+        let mut lab = Lab::new(SERVICE, variant);
         let before = lab.saved();
         assert_eq!(state(variant), CanaryState::Intact);
         for (at, table) in TABLES.into_iter().enumerate() {
@@ -41,7 +42,7 @@ fn emptied_tables_are_noticed_and_made_good() {
                 (found, expected) => assert_eq!(found, expected),
             }
         }
-        assert_eq!(lab.look().expect("a look").way, Way::Made);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::Created);
         assert_eq!((state(variant), lab.saved().tables.len()), (CanaryState::Intact, before.tables.len()));
         let rules = |saved: &ferrule_kernel::iptables::Saved| saved.to_string().lines().count();
         assert_eq!(rules(&lab.saved()), rules(&before));
@@ -52,7 +53,7 @@ fn emptied_tables_are_noticed_and_made_good() {
 #[test]
 fn tables_that_are_emptied_one_after_the_other_are_waited_for() {
     with_each_variant(|variant| {
-        let _lab = Lab::of(SERVICE, variant);
+        let _lab = Lab::new(SERVICE, variant);
         iptables(variant, &["-t", "mangle", "-X", CANARY]);
         iptables(variant, &["-t", "filter", "-X", CANARY]);
         assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["mangle", "filter"]));
@@ -65,11 +66,11 @@ fn tables_that_are_emptied_one_after_the_other_are_waited_for() {
 #[test]
 fn rules_that_are_flushed_are_noticed_though_the_chains_are_there() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(SERVICE, variant);
+        let mut lab = Lab::new(SERVICE, variant);
         let before = lab.saved();
         iptables(variant, &["-F"]);
         assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["filter"]));
-        assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::Rewritten);
         assert_eq!((lab.saved(), state(variant)), (before, CanaryState::Intact));
     });
 }
@@ -77,7 +78,7 @@ fn rules_that_are_flushed_are_noticed_though_the_chains_are_there() {
 #[test]
 fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(SERVICE, variant);
+        let mut lab = Lab::new(SERVICE, variant);
         let before = lab.saved();
         let chains: Vec<String> =
             before.table("nat").expect("nat").chains.iter().map(|chain| chain.name.to_string()).collect();
@@ -91,15 +92,15 @@ fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other()
             vec!["-t", "filter", "-D", "KUBE-FORWARD", "1"],
         ] {
             iptables(variant, &damage);
-            let report = lab.look().expect("a look");
-            assert_eq!((report.way, report.commits), (Way::Rewritten, 1), "{damage:?}");
+            let report = lab.verify().expect("a verification");
+            assert_eq!((report.outcome, report.commits), (SyncOutcome::Rewritten, 1), "{damage:?}");
             assert!(report.written <= 5, "{damage:?}: {report:?}");
             assert_eq!(lab.saved(), before, "{damage:?}");
         }
     });
 }
 
-/// Started again where `/run` is another folder, so that nobody else's lock is held.
+/// Started again where `/run` is another folder, so that no other program's lock is involved.
 const AGAIN: &str = "FERRULE_TEST_WITH_OWN_LOCK";
 
 /// Row: iptables J19
@@ -126,11 +127,11 @@ fn a_lock_that_somebody_holds_is_waited_for_told_and_no_loss() {
 }
 
 fn held_lock() {
-    let mut programs = Programs::of(Family::Ip, Variant::Legacy);
-    programs.restore(&RestoreText::literal("*filter\nCOMMIT\n")).expect("the lock is free");
+    let mut commands = IptablesCommands::new(Family::Ip, Variant::Legacy);
+    commands.restore(&RestoreText::literal("*filter\nCOMMIT\n")).expect("the lock is free");
     let holder = std::fs::File::open("/run/xtables.lock").expect("the lock's file");
     holder.lock().expect("the lock");
-    let failed = programs
+    let failed = commands
         .restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n"))
         .expect_err("the lock is held");
     assert!(failed.is_locked() && failed.changed_nothing(), "{failed}");
@@ -138,15 +139,14 @@ fn held_lock() {
         failed.to_string().contains("another program holds the xtables lock (/run/xtables.lock)"),
         "{failed}"
     );
-    assert!(canary(&mut programs).is_err(), "nothing is known of the tables");
+    assert!(canary(&mut commands).is_err(), "nothing is known of the tables");
     drop(holder);
-    programs.restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n")).expect("the lock is free again");
+    commands.restore(&RestoreText::literal("*filter\n:X - [0:0]\nCOMMIT\n")).expect("the lock is free again");
 }
 
 #[test]
 fn a_lock_is_an_error_of_its_own() {
-    let error =
-        SyncError::from(IptablesError::Missing { program: "iptables-save".to_owned(), operation: "reading" });
-    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    let error = IptablesError::Missing { program: "iptables-save".to_owned(), operation: "reading" };
+    let cause = error.to_string();
     assert!(cause.contains("iptables-save is missing; install the package iptables"), "{cause}");
 }

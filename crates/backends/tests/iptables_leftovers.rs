@@ -1,10 +1,11 @@
-//! What iptables mode and ipvs mode left goes, in both variants and families, and nothing of anybody else.
+//! What iptables mode and ipvs mode left goes, in both variants and families, and nothing of other programs.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 mod support;
 
 use ferrule_backends::iptables::remove_leftovers;
-use ferrule_kernel::iptables::{Programs, RestoreText, RuleText, Saved};
+use ferrule_kernel::iptables::{IptablesCommands, RestoreText, RuleText, Saved};
+use ferrule_kernel::port::XTables as _;
 use support::iptables::{every_program, saved, with_iptables};
 
 /// What is not ours: a firewall, the kubelet's chains, a chain that jumps into one of ours.
@@ -81,8 +82,8 @@ fn state() -> Vec<Saved> {
 }
 
 fn write_everywhere(text: &'static str) {
-    for mut programs in every_program() {
-        programs.restore(&RestoreText::literal(text)).expect("iptables-restore");
+    for mut commands in every_program() {
+        commands.restore(&RestoreText::literal(text)).expect("iptables-restore");
     }
 }
 
@@ -134,17 +135,17 @@ fn the_variant_with_rules_is_the_one_to_use() {
     with_iptables(|| {
         use ferrule_kernel::iptables::Variant;
         use ferrule_kernel::nft::Family;
-        assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), Variant::Default);
+        assert_eq!(IptablesCommands::choose(Family::Ip).expect("a choice").variant(), Variant::Default);
         let hint = RestoreText::literal("*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n");
         let accept = RuleText::literal("-j ACCEPT");
         for (number, variant) in [Variant::Legacy, Variant::Nft].into_iter().enumerate() {
             let mut text = RestoreText::default();
             text.table("filter", |lines| (0..=number).for_each(|_| lines.append("INPUT", &accept)));
-            Programs::of(Family::Ip, variant).restore(&text).expect("rules");
-            assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), variant);
+            IptablesCommands::new(Family::Ip, variant).restore(&text).expect("rules");
+            assert_eq!(IptablesCommands::choose(Family::Ip).expect("a choice").variant(), variant);
         }
-        Programs::of(Family::Ip, Variant::Legacy).restore(&hint).expect("a hint");
-        assert_eq!(Programs::choose(Family::Ip).expect("a choice").variant(), Variant::Legacy);
+        IptablesCommands::new(Family::Ip, Variant::Legacy).restore(&hint).expect("a hint");
+        assert_eq!(IptablesCommands::choose(Family::Ip).expect("a choice").variant(), Variant::Legacy);
     });
 }
 

@@ -6,9 +6,9 @@ mod support;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use ferrule_backends::Reason;
+use ferrule_backends::Trigger;
 use ferrule_backends::iptables::{Host, LocalnetBefore, Reconciler, Removed, localnet, remove_leftovers};
-use ferrule_kernel::iptables::{Programs, Variant};
+use ferrule_kernel::iptables::{IptablesCommands, Variant};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::sysctl;
 use ferrule_model::{IpFamily, Protocol::Tcp, Protocol::Udp};
@@ -25,7 +25,7 @@ const NEIGHBOUR: &str = "10.244.1.6";
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const NODE_PORT: u16 = 30080;
 const SETTING: &str = "net/ipv4/conf/all/route_localnet";
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long is waited for what is not to come.
 const BRIEFLY: Duration = Duration::from_millis(500);
 
@@ -50,8 +50,9 @@ fn attacked(variant: Variant) -> Option<NetWorld> {
     world.say(&format!("node a addresses {NODE}\n{SERVICE}")).expect("facts");
     world.settle();
     let plan = world.family(IpFamily::V4).expect("IPv4 is served").clone();
-    let programs = Programs::of(Family::Ip, variant);
-    let synced = net.node().run(move || Reconciler::new(programs, Host::default()).sync(&plan, Reason::Look));
+    let commands = IptablesCommands::new(Family::Ip, variant);
+    let synced =
+        net.node().run(move || Reconciler::new(commands, Host::default()).sync(&plan, Trigger::verify()));
     synced.expect("the node").expect("a sync");
     net.node().set_all(&[(SETTING, "1"), ("net/ipv4/conf/all/rp_filter", "0")]).expect("settings");
     let neighbour = net.namespace_of(ip(NEIGHBOUR)).expect("the neighbour");
@@ -59,17 +60,17 @@ fn attacked(variant: Variant) -> Option<NetWorld> {
     neighbour.set("net/ipv4/conf/all/route_localnet", "1").expect("a setting");
     neighbour.feed("ip", &["address", "del", "127.0.0.1/8", "dev", "lo"], "").expect("no loopback address");
     let to_node = neighbour.feed("ip", &["-4", "-o", "route", "show", "default"], "").expect("routes").stdout;
-    let way = String::from_utf8_lossy(&to_node).trim().trim_start_matches("default").to_owned();
-    neighbour.feed("ip", &["-batch", "-"], &format!("route add 127.0.0.1/32 {way}\n")).expect("a route");
+    let route = String::from_utf8_lossy(&to_node).trim().trim_start_matches("default").to_owned();
+    neighbour.feed("ip", &["-batch", "-"], &format!("route add 127.0.0.1/32 {route}\n")).expect("a route");
     Some(net)
 }
 
-/// Sends from the neighbour to a port of the node's loopback address; whether anybody answers.
-fn is_answered(net: &NetWorld, port: u16, patience: Duration) -> bool {
+/// Sends from the neighbour to a port of the node's loopback address; returns whether there is an answer.
+fn is_answered(net: &NetWorld, port: u16, timeout: Duration) -> bool {
     let neighbour = net.namespace_of(ip(NEIGHBOUR)).expect("the neighbour");
     let asked = neighbour.run(|| {
         let socket = UdpSocket::bind((ip(NEIGHBOUR), 0))?;
-        socket.set_read_timeout(Some(patience))?;
+        socket.set_read_timeout(Some(timeout))?;
         socket.send_to(b"who?", (IpAddr::from(LOOPBACK), port))?;
         socket.recv(&mut [0; 128])
     });
@@ -96,11 +97,11 @@ fn packets_from_the_network_to_loopback_are_dropped_whatever_they_are_redirected
             to: ip("127.0.0.1"),
             port: Some((Udp, NODE_PORT)),
         };
-        let seen = net.probe(&to_localhost, PATIENCE).expect("a probe");
+        let seen = net.probe(&to_localhost, PROBE_TIMEOUT).expect("a probe");
         assert!(matches!(seen, Seen::Answered { .. }), "the host itself is served: {seen:?}");
         // kube-proxy's own rule is there as well, and drops what nothing redirected; only that.
         iptables((&net, variant), &["-t", "mangle", "-F", "FERRULE-LOCALNET"]);
-        assert!(is_answered(&net, NODE_PORT, PATIENCE), "without our rule the network is served");
+        assert!(is_answered(&net, NODE_PORT, PROBE_TIMEOUT), "without our rule the network is served");
         assert!(!arrives(), "a martian got through");
         let counted = iptables((&net, variant), &["-t", "filter", "-L", "KUBE-FIREWALL", "-v", "-x", "-n"]);
         let dropped = counted.lines().find(|line| line.contains("DROP")).expect("the rule");
@@ -115,21 +116,21 @@ fn value() -> String {
 }
 
 fn has_guard(variant: Variant) -> bool {
-    saved(Programs::of(Family::Ip, variant)).to_string().contains("-j FERRULE-LOCALNET")
+    saved(IptablesCommands::new(Family::Ip, variant)).to_string().contains("-j FERRULE-LOCALNET")
 }
 
 #[test]
 fn the_setting_is_switched_off_with_the_rules_that_needed_it() {
     with_each_variant(|variant| {
-        let mut programs = Programs::of(Family::Ip, variant);
-        let before = localnet::before(programs).expect("a value");
-        localnet::switch_on(&mut programs, before).expect("the setting");
+        let mut commands = IptablesCommands::new(Family::Ip, variant);
+        let before = localnet::before(commands).expect("a value");
+        localnet::switch_on(&mut commands, before).expect("the setting");
         assert!((before, value()) == (LocalnetBefore::Off, "1".to_owned()) && has_guard(variant));
         let host = Host { localnet_before: before, ..Host::default() };
-        let mut lab = Lab::with(lab_world(SERVICE), programs, host);
+        let mut lab = Lab::with(lab_world(SERVICE), commands, host);
         let rules = lab.saved();
-        assert_eq!(localnet::before(programs).expect("a value"), LocalnetBefore::Off, "a restart knows");
-        localnet::switch_on(&mut programs, before).expect("the setting");
+        assert_eq!(localnet::before(commands).expect("a value"), LocalnetBefore::Off, "a restart knows");
+        localnet::switch_on(&mut commands, before).expect("the setting");
         assert_eq!(lab.saved(), rules, "and writes nothing");
         let removed = remove_leftovers().expect("a removal");
         assert_eq!((removed.localnet_is_off, value().as_str(), has_guard(variant)), (true, "0", false));
@@ -141,12 +142,12 @@ fn the_setting_is_switched_off_with_the_rules_that_needed_it() {
 fn what_an_administrator_switched_on_stays() {
     with_each_variant(|variant| {
         sysctl::ensure(SETTING, "1").expect("the setting");
-        let mut programs = Programs::of(Family::Ip, variant);
-        let before = localnet::before(programs).expect("a value");
-        localnet::switch_on(&mut programs, before).expect("the setting");
+        let mut commands = IptablesCommands::new(Family::Ip, variant);
+        let before = localnet::before(commands).expect("a value");
+        localnet::switch_on(&mut commands, before).expect("the setting");
         let host = Host { localnet_before: before, ..Host::default() };
-        let _lab = Lab::with(lab_world(SERVICE), programs, host);
-        assert_eq!((before, localnet::before(programs).expect("a value")), (LocalnetBefore::On, before));
+        let _lab = Lab::with(lab_world(SERVICE), commands, host);
+        assert_eq!((before, localnet::before(commands).expect("a value")), (LocalnetBefore::On, before));
         let removed = remove_leftovers().expect("a removal");
         assert_eq!((removed.localnet_is_off, value().as_str(), has_guard(variant)), (false, "1", false));
     });
@@ -162,11 +163,14 @@ fn what_kube_proxy_switched_on_is_known_by_its_rules() {
         let rule = ["-m", "addrtype", "--dst-type", "LOCAL", "-j", "KUBE-NODEPORTS"];
         run(&iptables, &[&["-t", "nat", "-A", "KUBE-SERVICES"], &rule[..]].concat());
         assert_eq!(
-            localnet::before(Programs::of(Family::Ip, variant)).expect("a value"),
+            localnet::before(IptablesCommands::new(Family::Ip, variant)).expect("a value"),
             LocalnetBefore::Off
         );
         let other = Variant::BOTH.into_iter().find(|other| *other != variant).expect("another");
-        assert_eq!(localnet::before(Programs::of(Family::Ip, other)).expect("a value"), LocalnetBefore::Off);
+        assert_eq!(
+            localnet::before(IptablesCommands::new(Family::Ip, other)).expect("a value"),
+            LocalnetBefore::Off
+        );
         assert!(remove_leftovers().expect("a removal").localnet_is_off && value() == "0");
     });
 }
@@ -174,8 +178,8 @@ fn what_kube_proxy_switched_on_is_known_by_its_rules() {
 #[test]
 fn what_guards_loopback_comes_and_goes_with_node_ports_there() {
     with_each_variant(|variant| {
-        let programs = Programs::of(Family::Ip, variant);
-        let mut lab = Lab::with(lab_world(SERVICE), programs, Host::default());
+        let commands = IptablesCommands::new(Family::Ip, variant);
+        let mut lab = Lab::with(lab_world(SERVICE), commands, Host::default());
         assert!(has_guard(variant));
         lab.world.run_proxy("nodePortAddresses 192.0.2.0/24").expect("a setting");
         lab.then("");
@@ -185,7 +189,7 @@ fn what_guards_loopback_comes_and_goes_with_node_ports_there() {
         let rules = lab.saved();
         assert!(has_guard(variant));
         run(&name(variant), &["-t", "mangle", "-F", "PREROUTING"]);
-        lab.look().expect("a look");
+        lab.verify().expect("a verification");
         assert_eq!(lab.saved(), rules);
     });
 }

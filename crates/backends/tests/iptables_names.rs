@@ -1,4 +1,4 @@
-//! Names that nobody should give and somebody will: what is written for them is what iptables shows of it, so that nothing is
+//! Unusual names that are allowed all the same: what is written for them is what iptables shows of it, so that nothing is
 //! written again and again.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ferrule_backends::iptables::{Host, Reconciler};
-use ferrule_backends::{Reason, Way};
-use ferrule_kernel::iptables::{Programs, Variant};
+use ferrule_backends::{SyncOutcome, Trigger};
+use ferrule_kernel::iptables::{IptablesCommands, Variant};
 use ferrule_kernel::nft::Family;
 use ferrule_model::{
     Change, Conditions, Endpoint, EndpointSlice, IpFamily, PerFamily, PortName, Protocol, Service,
@@ -158,22 +158,26 @@ fn endpoints(at: u16, (service, name): (ServiceName, PortName)) -> EndpointSlice
     EndpointSlice { service, family: IpFamily::V4, ports: [port].into(), endpoints: [endpoint].into() }
 }
 
-/// Writes the rules; then neither a look nor a repair, which counts every comment, finds anything else than was written.
+/// Writes the rules; then neither a verification nor a repair, which compares every comment, finds a difference.
 fn check(names: &[Names], variant: Variant) {
     let plan = plan(names);
     let plan = plan.families.get(IpFamily::V4).expect("IPv4 is served");
-    let programs = Programs::of(Family::Ip, variant);
-    let mut reconciler = Reconciler::new(programs, Host::default());
-    let report = reconciler.sync(plan, Reason::Look).expect("a sync");
-    let refusals = reconciler.refusals();
-    assert!(refusals.is_empty(), "{refusals:?}");
+    let commands = IptablesCommands::new(Family::Ip, variant);
+    let mut reconciler = Reconciler::new(commands, Host::default());
+    let report = reconciler.sync(plan, Trigger::verify()).expect("a sync");
+    let rejected = reconciler.take_rejected();
+    assert!(rejected.is_empty(), "{rejected:?}");
     assert_eq!(report.commits, 1);
-    let chains = saved(programs).table("nat").map_or(0, |nat| nat.chains.len());
+    let chains = saved(commands).table("nat").map_or(0, |nat| nat.chains.len());
     assert!(chains > names.len(), "{chains} chains");
-    for reason in [Reason::Look, Reason::Repair] {
-        let mut again = Reconciler::new(programs, Host::default());
+    for reason in [Trigger::verify(), Trigger::repair()] {
+        let mut again = Reconciler::new(commands, Host::default());
         let report = again.sync(plan, reason).expect("a sync");
-        assert_eq!((report.way, report.written, report.removed), (Way::Adopted, 0, 0), "{reason:?}");
+        assert_eq!(
+            (report.outcome, report.written, report.removed),
+            (SyncOutcome::UpToDate, 0, 0),
+            "{reason:?}"
+        );
     }
 }
 

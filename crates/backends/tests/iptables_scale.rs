@@ -5,9 +5,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use ferrule_backends::Way;
+use ferrule_backends::SyncOutcome;
 use ferrule_backends::iptables::Host;
-use ferrule_kernel::iptables::{Programs, Variant};
+use ferrule_kernel::iptables::{IptablesCommands, Variant};
 use ferrule_kernel::nft::Family;
 use support::iptables::with_iptables;
 use support::xtables::{Lab, world};
@@ -36,10 +36,10 @@ fn a_change_costs_the_change_and_a_start_nothing() {
     with_iptables(|| {
         let facts = facts();
         for variant in Variant::BOTH {
-            let programs = Programs::of(Family::Ip, variant);
-            let (mut lab, made) = timed(|| Lab::with(world(&facts), programs, Host::default()));
+            let commands = IptablesCommands::new(Family::Ip, variant);
+            let (mut lab, made) = timed(|| Lab::with(world(&facts), commands, Host::default()));
             assert_eq!(lab.restores(), 1);
-            let (mut again, adopted) = timed(|| Lab::with(world(&facts), programs, Host::default()));
+            let (mut again, adopted) = timed(|| Lab::with(world(&facts), commands, Host::default()));
             assert_eq!(again.restores(), 0, "a start with nothing to change writes nothing");
             let (report, endpoint) = timed(|| lab.then("endpoint s7 10.246.0.7 node b"));
             assert!(report.written < 10 && lab.text().len() < 2000, "{}", lab.text());
@@ -47,7 +47,7 @@ fn a_change_costs_the_change_and_a_start_nothing() {
             let (report, added) = timed(|| lab.then(new));
             assert!(report.written < 20 && lab.text().len() < 3000, "{}", lab.text());
             let (_, gone) = timed(|| lab.then("gone service new\ngone endpoint s7 10.246.0.7"));
-            assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+            assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
             println!(
                 "{variant:?}, {SERVICES} Services: made {made:?}, adopted {adopted:?} (both with planning); \
                  endpoint {endpoint:?}, new Service {added:?}, gone {gone:?}"

@@ -4,11 +4,11 @@
 
 mod support;
 
+use ferrule_backends::SyncOutcome;
 use ferrule_backends::iptables::Host;
-use ferrule_backends::{SyncError, Way};
-use ferrule_kernel::iptables::Programs;
-use ferrule_kernel::kernel::{Faults, Faulty};
+use ferrule_kernel::iptables::IptablesCommands;
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::{Faults, Faulty};
 use support::iptables::{name, run, with_each_variant};
 use support::xtables::{Lab, Nowhere, chains, removed, totals, world};
 
@@ -22,7 +22,7 @@ const THIRD: &str = "service three clusterIP 10.96.0.3 port 80→8080\nendpoint 
 #[test]
 fn a_first_sync_writes_everything_and_a_second_start_nothing() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         let saved = lab.saved();
         let jumps = |table: &str, chain: &str| -> Vec<String> {
             let rules = saved.table(table).into_iter().flat_map(|table| &table.rules);
@@ -43,7 +43,7 @@ fn a_first_sync_writes_everything_and_a_second_start_nothing() {
             Some(5)
         );
         assert_eq!(lab.restores(), 1);
-        let again = Lab::of(TWO_SERVICES, variant);
+        let again = Lab::new(TWO_SERVICES, variant);
         let mut again = again;
         assert_eq!((again.restores(), again.saved()), (0, saved));
     });
@@ -53,15 +53,18 @@ fn a_first_sync_writes_everything_and_a_second_start_nothing() {
 #[test]
 fn a_new_service_is_its_own_chains_and_one_dispatch_rule() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
-        let before = lab.look().map(|report| totals(&report)).expect("a look");
+        let mut lab = Lab::new(TWO_SERVICES, variant);
+        let before = lab.verify().map(|report| totals(&report)).expect("a verification");
         let report = lab.then(THIRD);
         assert_eq!(totals(&report), (before.0, before.1 + 5));
         let text = lab.text();
         assert_eq!(chains(&text).len(), 2, "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with("-I KUBE-SERVICES")).count(), 1, "{text}");
-        assert_eq!((report.way, report.commits, lab.reconciler.kernel().saves), (Way::Changed, 1, 2));
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(
+            (report.outcome, report.commits, lab.reconciler.kernel().saves),
+            (SyncOutcome::Incremental, 1, 2)
+        );
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }
 
@@ -69,7 +72,7 @@ fn a_new_service_is_its_own_chains_and_one_dispatch_rule() {
 #[test]
 fn a_service_that_goes_takes_its_chains_along() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         let before = lab.saved();
         let report = lab.then(THIRD);
         let after = lab.then("gone service three");
@@ -84,8 +87,8 @@ fn a_service_that_goes_takes_its_chains_along() {
 #[test]
 fn a_service_without_endpoints_is_one_refusal() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
-        let before = lab.look().map(|report| totals(&report)).expect("a look");
+        let mut lab = Lab::new(TWO_SERVICES, variant);
+        let before = lab.verify().map(|report| totals(&report)).expect("a verification");
         let report = lab.then("service empty clusterIP 10.96.0.9 port 80→8080");
         assert_eq!((totals(&report), report.written), ((before.0 + 1, before.1), 1));
         assert!(
@@ -100,12 +103,12 @@ fn a_service_without_endpoints_is_one_refusal() {
 #[test]
 fn a_replaced_endpoint_is_two_chains_written_and_one_gone() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         lab.then("gone endpoint one 10.244.1.1\nendpoint one 10.244.1.9 node a");
         let text = lab.text();
         assert_eq!((chains(&text).len(), removed(&text).len()), (3, 1), "{text}");
         assert!(!text.contains("KUBE-SERVICES") && !text.contains("*filter"), "{text}");
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }
 
@@ -113,8 +116,8 @@ fn a_replaced_endpoint_is_two_chains_written_and_one_gone() {
 #[test]
 fn a_second_endpoint_leaves_the_chain_of_the_first_alone() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
-        let before = lab.look().map(|report| totals(&report)).expect("a look");
+        let mut lab = Lab::new(TWO_SERVICES, variant);
+        let before = lab.verify().map(|report| totals(&report)).expect("a verification");
         let report = lab.then("endpoint one 10.244.1.9 node a");
         assert_eq!(totals(&report), (before.0, before.1 + 3));
         let text = lab.text();
@@ -126,9 +129,9 @@ fn a_second_endpoint_leaves_the_chain_of_the_first_alone() {
 #[test]
 fn a_sync_without_changes_writes_nothing() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         let report = lab.then("endpoint one 10.244.1.77 node b notReady");
-        assert_eq!((report.commits, report.way, lab.restores()), (0, Way::Adopted, 1));
+        assert_eq!((report.commits, report.outcome, lab.restores()), (0, SyncOutcome::UpToDate, 1));
     });
 }
 
@@ -136,7 +139,7 @@ fn a_sync_without_changes_writes_nothing() {
 #[test]
 fn a_restore_that_fails_changes_nothing_and_the_next_sync_makes_it_good() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         lab.then(THIRD);
         let text = lab.text();
         let chain = *chains(&text).iter().find(|chain| chain.starts_with("KUBE-SVC")).expect("a chain");
@@ -144,16 +147,16 @@ fn a_restore_that_fails_changes_nothing_and_the_next_sync_makes_it_good() {
         run(&name(variant), &["-t", "nat", "-A", "OTHER", "-j", chain]);
         let before = lab.saved();
         let failed = lab.try_then("gone service three").expect_err("the chain is in use");
-        assert!(matches!(failed, SyncError::Iptables(_)), "{failed:?}");
+        assert!(!failed.is_locked(), "{failed:?}");
         assert_eq!(lab.saved(), before);
-        assert_eq!(lab.look().expect("a look").way, Way::Rewritten);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::Rewritten);
         let nat = lab.saved();
         let nat = nat.table("nat").expect("nat");
         assert!(
             nat.has_chain(chain) && nat.rules.iter().all(|rule| rule.chain.as_str() != chain),
             "emptied, and left"
         );
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }
 
@@ -169,7 +172,7 @@ fn large(name: &str, block: u8, endpoints: u16) -> String {
 #[test]
 fn above_a_thousand_endpoints_what_is_written_has_no_comments() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(&large("many", 10, 998), variant);
+        let mut lab = Lab::new(&large("many", 10, 998), variant);
         lab.then("service few clusterIP 10.96.0.9 port 80→8080\nendpoint few 10.244.1.1 node a\nendpoint few 10.244.1.2 node a\nendpoint few 10.244.1.3 node a");
         let text = lab.text();
         let of_endpoints: Vec<&str> =
@@ -180,9 +183,13 @@ fn above_a_thousand_endpoints_what_is_written_has_no_comments() {
         );
         let saved = lab.saved().to_string();
         assert_eq!(saved.matches("many -> ").count(), 998, "what is not touched stays");
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted, "comments are no damage");
-        assert_eq!(lab.repair().expect("a repair").way, Way::Rewritten);
-        assert_eq!(lab.saved().to_string().matches("many -> ").count(), 0, "a repair writes everything anew");
+        assert_eq!(
+            lab.verify().expect("a verification").outcome,
+            SyncOutcome::UpToDate,
+            "comments are no damage"
+        );
+        assert_eq!(lab.repair().expect("a repair").outcome, SyncOutcome::Rewritten);
+        assert_eq!(lab.saved().to_string().matches("many -> ").count(), 0, "a repair rewrites everything");
     });
 }
 
@@ -192,7 +199,7 @@ fn above_a_thousand_endpoints_what_is_written_has_no_comments() {
 #[test]
 fn above_a_thousand_endpoints_stale_chains_still_go_at_once() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(&large("many", 10, 1100), variant);
+        let mut lab = Lab::new(&large("many", 10, 1100), variant);
         lab.then(THIRD);
         lab.then("gone service three");
         assert_eq!(removed(&lab.text()).len(), 2);
@@ -250,7 +257,7 @@ fn ports_without_local_endpoints_are_counted_by_policy() {
 fn rules_are_counted_as_kube_proxy_counts_them() {
     let counts = |facts: &str| {
         let mut lab = Lab::with(world(facts), Nowhere, Host::default());
-        lab.look().map(|report| totals(&report)).expect("a look")
+        lab.verify().map(|report| totals(&report)).expect("a verification")
     };
     assert_eq!(counts(""), (4, 5));
     let service = "service one clusterIP 10.96.0.1 port 80→8080\n";
@@ -267,7 +274,8 @@ fn rules_are_counted_as_kube_proxy_counts_them() {
 #[test]
 fn restores_that_fail_are_made_good() {
     with_each_variant(|variant| {
-        let kernel = Faulty::new(Programs::of(Family::Ip, variant), Faults { before: 150, after: 150 }, 7);
+        let kernel =
+            Faulty::new(IptablesCommands::new(Family::Ip, variant), Faults { before: 150, after: 150 }, 7);
         let mut lab = Lab::with(world(TWO_SERVICES), kernel, Host::default());
         let mut failures = 0;
         for step in 0..60_u8 {
@@ -280,15 +288,15 @@ fn restores_that_fail_are_made_good() {
             let mut result = lab.try_then(&facts);
             while result.is_err() {
                 failures += 1;
-                result = lab.look();
+                result = lab.verify();
             }
         }
         assert!(failures > 5, "only {failures} failures");
-        let mut fresh = Lab::of("", variant);
+        let mut fresh = Lab::new("", variant);
         fresh.world = lab.world;
-        assert!(matches!(fresh.look(), Ok(report) if report.way == Way::Rewritten));
+        assert!(matches!(fresh.verify(), Ok(report) if report.outcome == SyncOutcome::Rewritten));
         let plan = fresh.saved();
-        fresh.look().expect("a look");
+        fresh.verify().expect("a verification");
         assert_eq!(fresh.saved(), plan);
     });
 }

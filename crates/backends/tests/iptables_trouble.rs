@@ -4,11 +4,11 @@
 
 mod support;
 
-use ferrule_backends::iptables::{Host, Reconciler, Refused, remove_leftovers};
-use ferrule_backends::{Reason, SyncError, Way};
-use ferrule_kernel::iptables::{IptablesError, Programs, Saved, Variant};
-use ferrule_kernel::kernel::{Faults, Faulty};
+use ferrule_backends::iptables::{Host, Reconciler, RejectedPart, remove_leftovers};
+use ferrule_backends::{SyncOutcome, Trigger};
+use ferrule_kernel::iptables::{IptablesCommands, IptablesError, Saved, Variant};
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::{Faults, Faulty};
 use ferrule_model::IpFamily;
 use support::iptables::{name, run, saved, with_each_variant, with_iptables};
 use support::nft;
@@ -20,8 +20,8 @@ const TWO_SERVICES: &str = "service one clusterIP 10.96.0.1 port 80→8080
     endpoint odd 10.244.1.2 node a";
 const NO_FAULTS: Faults = Faults { before: 0, after: 0 };
 
-fn is_unreadable(error: &SyncError) -> bool {
-    matches!(error, SyncError::Iptables(IptablesError::Unreadable { table, .. }) if table == "filter")
+fn is_unreadable(error: &IptablesError) -> bool {
+    matches!(error, IptablesError::Unreadable { table, .. } if table == "filter")
 }
 
 fn has(saved: &Saved, text: &str) -> bool {
@@ -31,12 +31,12 @@ fn has(saved: &Saved, text: &str) -> bool {
 #[test]
 fn a_table_that_iptables_cannot_show_is_told_and_not_filled_again() {
     with_iptables(|| {
-        let mut lab = Lab::of(TWO_SERVICES, Variant::Nft);
+        let mut lab = Lab::new(TWO_SERVICES, Variant::Nft);
         let restores = lab.restores();
         nft(&["add", "rule", "ip", "filter", "FORWARD", "ct", "state", "established", "accept"]);
         let before = nft(&["-s", "list", "ruleset"]);
         for _ in 0..3 {
-            assert!(is_unreadable(&lab.look().expect_err("filter cannot be read")));
+            assert!(is_unreadable(&lab.verify().expect_err("filter cannot be read")));
         }
         assert_eq!((lab.restores(), nft(&["-s", "list", "ruleset"])), (restores, before));
         lab.then("endpoint one 10.244.1.9 node a");
@@ -46,8 +46,8 @@ fn a_table_that_iptables_cannot_show_is_told_and_not_filled_again() {
         assert!(cause.contains("nft list table ip filter"), "{cause}");
         assert!(!nft(&["list", "table", "ip", "nat"]).contains("KUBE-SVC-"), "what can be read goes");
         nft(&["flush", "chain", "ip", "filter", "FORWARD"]);
-        assert_eq!(lab.look().expect("a look").way, Way::Made);
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::Created);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }
 
@@ -66,39 +66,39 @@ fn a_table_of_others_that_iptables_cannot_show_has_nothing_left_of_ours() {
 #[test]
 fn broken_rule_text_costs_its_service_and_no_other() {
     with_each_variant(|variant| {
-        let kernel = Faulty::new(Programs::of(Family::Ip, variant), NO_FAULTS, 1);
+        let kernel = Faulty::new(IptablesCommands::new(Family::Ip, variant), NO_FAULTS, 1);
         let mut lab = Lab::with(world(""), kernel, Host::default());
-        lab.reconciler.kernel().tables.spoil(Some("default/odd"));
+        lab.reconciler.kernel().tables.corrupt(Some("default/odd"));
         lab.then(TWO_SERVICES);
-        let refusals = lab.reconciler.refusals();
+        let rejected = lab.reconciler.take_rejected();
         assert!(
-            matches!(&refusals[..], [one] if matches!(&one.what, Refused::Port(port) if port.service.to_string() == "default/odd")),
-            "{refusals:?}"
+            matches!(&rejected[..], [one] if matches!(&one.what, RejectedPart::Port(port) if port.service.to_string() == "default/odd")),
+            "{rejected:?}"
         );
         assert!(has(&lab.saved(), "default/one") && !has(&lab.saved(), "default/odd"));
-        // Changes of others are written, looks try again and find nothing amiss.
+        // Changes of others are written, verifications try again and find no damage.
         let report = lab.then("endpoint one 10.244.1.9 node a");
-        assert_eq!((report.way, lab.reconciler.refusals().len()), (Way::Changed, 0));
-        let report = lab.look().expect("a look");
-        assert_eq!((report.way.is_repair(), lab.reconciler.refusals().len()), (false, 1));
-        lab.reconciler.kernel().tables.spoil(None);
-        lab.look().expect("a look");
+        assert_eq!((report.outcome, lab.reconciler.take_rejected().len()), (SyncOutcome::Incremental, 0));
+        let report = lab.verify().expect("a verification");
+        assert_eq!((report.outcome.is_repair(), lab.reconciler.take_rejected().len()), (false, 1));
+        lab.reconciler.kernel().tables.corrupt(None);
+        lab.verify().expect("a verification");
         assert!(has(&lab.saved(), "default/odd"), "what is good again is written");
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }
 
 #[test]
 fn a_refused_service_is_tried_again_when_it_changes() {
     with_iptables(|| {
-        let kernel = Faulty::new(Programs::of(Family::Ip, Variant::Nft), NO_FAULTS, 1);
+        let kernel = Faulty::new(IptablesCommands::new(Family::Ip, Variant::Nft), NO_FAULTS, 1);
         let mut lab = Lab::with(world(""), kernel, Host::default());
-        lab.reconciler.kernel().tables.spoil(Some("10.244.1.2:8080"));
+        lab.reconciler.kernel().tables.corrupt(Some("10.244.1.2:8080"));
         lab.then(TWO_SERVICES);
         assert!(!has(&lab.saved(), "default/odd"));
         lab.then("gone endpoint odd 10.244.1.2\nendpoint odd 10.244.1.3 node a");
         assert!(has(&lab.saved(), "10.244.1.3:8080"));
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }
 
@@ -107,32 +107,35 @@ fn a_refused_service_is_tried_again_when_it_changes() {
 fn counters_that_rules_cannot_use_are_done_without() {
     with_each_variant(|variant| {
         // Nobody made these counters, so the kernel refuses rules that count into them.
-        let tables = Programs::of(Family::Ip, variant);
+        let tables = IptablesCommands::new(Family::Ip, variant);
         let mut reconciler = Reconciler::new(tables, Host::default()).counting(|_| true);
         let world = world(TWO_SERVICES);
         let plan = world.family(IpFamily::V4).expect("IPv4 is served");
-        reconciler.sync(plan, Reason::Look).expect("a sync");
-        let refusals = reconciler.refusals();
-        assert!(matches!(&refusals[..], [one] if one.what == Refused::Counters), "{refusals:?}");
+        reconciler.sync(plan, Trigger::verify()).expect("a sync");
+        let rejected = reconciler.take_rejected();
+        assert!(matches!(&rejected[..], [one] if one.what == RejectedPart::Counters), "{rejected:?}");
         assert!(has(&saved(tables), "KUBE-SVC-") && !has(&saved(tables), "nfacct"));
-        assert_eq!(reconciler.sync(plan, Reason::Look).expect("a look").way, Way::Adopted);
-        assert!(reconciler.refusals().is_empty());
+        assert_eq!(
+            reconciler.sync(plan, Trigger::verify()).expect("a verification").outcome,
+            SyncOutcome::UpToDate
+        );
+        assert!(reconciler.take_rejected().is_empty());
     });
 }
 
 #[test]
 fn a_chain_of_another_program_with_a_name_like_ours_keeps_what_it_jumps_to() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         let nat = lab.saved().table("nat").cloned().expect("nat");
         let jump = nat.rules.iter().find(|rule| rule.text.contains("default/odd cluster IP"));
         let chain = jump.and_then(|rule| rule.text.rsplit(' ').next()).expect("a chain").to_owned();
         run(&name(variant), &["-t", "nat", "-N", "KUBE-ROUTER-X"]);
         run(&name(variant), &["-t", "nat", "-A", "KUBE-ROUTER-X", "-j", &chain]);
         lab.try_then("gone service odd").expect_err("the chain is in use");
-        lab.look().expect("a look goes on without removing it");
+        lab.verify().expect("a verification continues without removing it");
         assert!(has(&lab.saved(), &format!("-A KUBE-ROUTER-X -j {chain}")));
         assert!(!has(&lab.saved(), "default/odd"));
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }

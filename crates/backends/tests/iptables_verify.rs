@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ferrule_backends::iptables::{CanaryState, Host, Scope, Verified, Verifier};
-use ferrule_backends::{Reason, SyncError, Way};
-use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Saved, Variant};
-use ferrule_kernel::kernel::{Faults, Faulty, XTables};
+use ferrule_backends::{SyncOutcome, Trigger};
+use ferrule_kernel::iptables::{IptablesCommands, IptablesError, RestoreText, Saved, Variant};
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::{Faults, Faulty, XTables};
 use ferrule_kernel::subprocess::Cancel;
 use ferrule_model::IpFamily;
 use ferrule_plan::PlanDelta;
@@ -23,11 +23,11 @@ const TWO_SERVICES: &str = "service one clusterIP 10.96.0.1 port 80→8080
     service two clusterIP 10.96.0.2 port 80→8080
     endpoint two 10.244.1.2 node a";
 
-fn verifier<K>(lab: &Lab<K>, variant: Variant) -> Verifier<Programs>
+fn verifier<K>(lab: &Lab<K>, variant: Variant) -> Verifier<IptablesCommands>
 where
     Recording<K>: XTables,
 {
-    Verifier::new(Programs::of(Family::Ip, variant), lab.reconciler.known())
+    Verifier::new(IptablesCommands::new(Family::Ip, variant), lab.reconciler.known())
 }
 
 /// Empties one chain of a Service.
@@ -40,7 +40,7 @@ fn damage(saved: &Saved, variant: Variant) {
 #[test]
 fn what_differs_is_found_and_corrected() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         let (before, mut verifier) = (lab.saved(), verifier(&lab, variant));
         assert_eq!(verifier.verify(&Scope::Everything).expect("a check"), Verified::Intact);
         damage(&before, variant);
@@ -50,7 +50,10 @@ fn what_differs_is_found_and_corrected() {
         assert!(correction.to_string().starts_with("rules of KUBE-SVC-"), "{correction}");
         let saves = lab.reconciler.kernel().saves;
         let report = lab.reconciler.correct(&correction).expect("a correction").expect("it counts");
-        assert_eq!((report.way, report.commits, lab.reconciler.kernel().saves), (Way::Rewritten, 1, saves));
+        assert_eq!(
+            (report.outcome, report.commits, lab.reconciler.kernel().saves),
+            (SyncOutcome::Rewritten, 1, saves)
+        );
         assert_eq!(lab.saved(), before);
         assert_eq!(verifier.verify(&Scope::Everything).expect("a check"), Verified::Intact);
     });
@@ -59,11 +62,11 @@ fn what_differs_is_found_and_corrected() {
 #[test]
 fn emptied_tables_are_read_alone_and_filled() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         let (before, mut verifier) = (lab.saved(), verifier(&lab, variant));
         run(&name(variant), &["-t", "filter", "-F"]);
         run(&name(variant), &["-t", "filter", "-X"]);
-        // What is wrong elsewhere is not looked at.
+        // Damage elsewhere is not read.
         damage(&before, variant);
         let flushed = verifier.canary().expect("an answer");
         assert_eq!(flushed, Some(CanaryState::PartlyFlushed(vec!["filter"])));
@@ -79,7 +82,7 @@ fn emptied_tables_are_read_alone_and_filled() {
 #[test]
 fn what_was_read_before_a_change_is_not_written_after_it() {
     with_each_variant(|variant| {
-        let mut lab = Lab::of(TWO_SERVICES, variant);
+        let mut lab = Lab::new(TWO_SERVICES, variant);
         let mut verifier = verifier(&lab, variant);
         damage(&lab.saved(), variant);
         let Ok(Verified::Drifted(old)) = verifier.verify(&Scope::Everything) else {
@@ -94,13 +97,13 @@ fn what_was_read_before_a_change_is_not_written_after_it() {
             unreachable!("it differs")
         };
         lab.reconciler.correct(&new).expect("a correction").expect("it counts");
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }
 
-/// Tables that tell when they are about to be read or written, and go on when they are told to.
+/// Tables that announce a read or write, and wait for permission to continue.
 struct Paused {
-    tables: Programs,
+    tables: IptablesCommands,
     begins: Sender<()>,
     goes_on: Receiver<()>,
     pauses_at_writes: bool,
@@ -115,18 +118,18 @@ impl XTables for Paused {
         self.tables.save()
     }
 
-    /// Takes until somebody ends it.
+    /// Takes until it is cancelled.
     fn save_tables(&mut self, _: &[&'static str], cancel: &Cancel) -> Result<Saved, IptablesError> {
-        self.begins.send(()).expect("somebody waits");
+        self.begins.send(()).expect("the test waits");
         while !cancel.is_cancelled() {
             std::thread::yield_now();
         }
-        Err(IptablesError::OnPurpose)
+        Err(IptablesError::Injected)
     }
 
     fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         if self.pauses_at_writes {
-            self.begins.send(()).expect("somebody waits");
+            self.begins.send(()).expect("the test waits");
             self.goes_on.recv().expect("a word");
         }
         self.tables.restore(text)
@@ -143,14 +146,14 @@ impl XTables for Paused {
 
 fn paused(variant: Variant) -> (Paused, Receiver<()>, Sender<()>) {
     let ((begins, has_begun), (go_on, goes_on)) = (channel(), channel());
-    let tables = Programs::of(Family::Ip, variant);
+    let tables = IptablesCommands::new(Family::Ip, variant);
     (Paused { tables, begins, goes_on, pauses_at_writes: false }, has_begun, go_on)
 }
 
 #[test]
 fn a_change_ends_a_read_that_is_under_way() {
     with_iptables(|| {
-        let mut lab = Lab::of(TWO_SERVICES, Variant::Nft);
+        let mut lab = Lab::new(TWO_SERVICES, Variant::Nft);
         let (slow, has_begun, _go_on) = paused(Variant::Nft);
         let mut verifier = Verifier::new(slow, lab.reconciler.known());
         let reading = std::thread::spawn(move || verifier.verify(&Scope::Everything));
@@ -182,9 +185,9 @@ fn while_rules_are_written_nobody_looks_for_them() {
     });
 }
 
-/// Tables behind a lock that somebody may hold.
+/// Tables behind a lock that another program may hold.
 struct Locked {
-    tables: Programs,
+    tables: IptablesCommands,
     is_held: bool,
 }
 
@@ -205,7 +208,7 @@ impl XTables for Locked {
     }
 
     fn save_tables(&mut self, tables: &[&'static str], cancel: &Cancel) -> Result<Saved, IptablesError> {
-        self.tables.save_tables(tables, Some(cancel))
+        self.tables.save_tables(tables, cancel)
     }
 
     fn check_lock(&mut self) -> Result<(), IptablesError> {
@@ -229,7 +232,7 @@ impl XTables for Locked {
 #[test]
 fn changes_wait_for_a_lock_and_are_then_written_in_one_step_without_reading() {
     with_each_variant(|variant| {
-        let tables = Locked { tables: Programs::of(Family::Ip, variant), is_held: false };
+        let tables = Locked { tables: IptablesCommands::new(Family::Ip, variant), is_held: false };
         let mut lab = Lab::with(world(TWO_SERVICES), tables, Host::default());
         let (mut verifier, saves) = (verifier(&lab, variant), lab.reconciler.kernel().saves);
         lab.reconciler.kernel().tables.is_held = true;
@@ -239,39 +242,67 @@ fn changes_wait_for_a_lock_and_are_then_written_in_one_step_without_reading() {
             "gone endpoint one 10.244.1.1\ngone service two\nendpoint three 10.244.1.3 node a",
         ] {
             let failed = lab.try_then(facts).expect_err("the lock is held");
-            assert!(matches!(failed, SyncError::Iptables(IptablesError::Locked { .. })), "{failed:?}");
+            assert!(matches!(failed, IptablesError::Locked { .. }), "{failed:?}");
             assert!(lab.reconciler.has_unwritten());
             assert_eq!(verifier.canary().expect("an answer"), None, "a restore of ours waits");
         }
         lab.reconciler.kernel().tables.is_held = false;
         let plan = lab.world.family(IpFamily::V4).expect("IPv4 is served").clone();
-        let report = lab.reconciler.sync(&plan, Reason::PlanChanged(&PlanDelta::default())).expect("a sync");
+        let report = lab.reconciler.sync(&plan, Trigger::Changed(&PlanDelta::default())).expect("a sync");
         assert!(report.commits == 1 && report.written > 0 && !lab.reconciler.has_unwritten(), "{report:?}");
         assert_eq!(lab.reconciler.kernel().saves, saves);
         assert_eq!(verifier.verify(&Scope::Everything).expect("a check"), Verified::Intact);
-        assert_eq!(lab.look().expect("a look").way, Way::Adopted);
+        assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
+    });
+}
+
+#[test]
+fn a_change_that_came_with_a_correction_behind_a_lock_is_not_lost() {
+    with_each_variant(|variant| {
+        let tables = Locked { tables: IptablesCommands::new(Family::Ip, variant), is_held: false };
+        let mut lab = Lab::with(world(TWO_SERVICES), tables, Host::default());
+        run(&name(variant), &["-t", "nat", "-F", "KUBE-POSTROUTING"]);
+        let mut verifier = verifier(&lab, variant);
+        let Verified::Drifted(correction) = verifier.verify(&Scope::Everything).expect("a check") else {
+            panic!("the damage is found");
+        };
+        lab.reconciler.known().put_correction(correction);
+        let delta = lab.say("endpoint one 10.244.1.9 node a");
+        let plan = lab.world.family(IpFamily::V4).expect("IPv4 is served").clone();
+        lab.reconciler.kernel().tables.is_held = true;
+        let failed = lab.reconciler.sync(&plan, Trigger::Repair { changed: &delta });
+        assert!(matches!(failed, Err(IptablesError::Locked { .. })), "{failed:?}");
+        let again = lab.reconciler.sync(&plan, Trigger::Changed(&PlanDelta::default()));
+        assert!(
+            matches!(again, Err(IptablesError::Locked { .. })),
+            "nothing is in the kernel yet: {again:?}"
+        );
+        lab.reconciler.kernel().tables.is_held = false;
+        lab.reconciler.sync(&plan, Trigger::Changed(&PlanDelta::default())).expect("a sync");
+        assert_eq!(lab.reconciler.diff(&plan).expect("a diff").lines, Vec::<String>::new());
     });
 }
 
 #[test]
 fn rules_in_quarantine_are_tried_without_being_written() {
     with_each_variant(|variant| {
-        let faulty = || Faulty::new(Programs::of(Family::Ip, variant), Faults { before: 0, after: 0 }, 1);
+        let faulty =
+            || Faulty::new(IptablesCommands::new(Family::Ip, variant), Faults { before: 0, after: 0 }, 1);
         let mut lab = Lab::with(world(""), faulty(), Host::default());
-        lab.reconciler.kernel().tables.spoil(Some("default/two"));
+        lab.reconciler.kernel().tables.corrupt(Some("default/two"));
         let report = lab.then(TWO_SERVICES);
-        assert_eq!(report.rules.map(|rules| rules.quarantined), Some(1));
+        assert_eq!(report.quarantined, 1);
         let mut spoilt = faulty();
-        spoilt.spoil(Some("default/two"));
+        spoilt.corrupt(Some("default/two"));
         let before = lab.saved();
         let mut verifier = Verifier::new(spoilt, lab.reconciler.known());
         assert_eq!(verifier.verify(&Scope::Everything).expect("a check"), Verified::Intact);
         let mut verifier = Verifier::new(faulty(), lab.reconciler.known());
         assert_eq!(verifier.verify(&Scope::Everything).expect("a check"), Verified::QuarantineMayEnd);
         assert_eq!(lab.saved(), before, "nothing was written to find out");
-        lab.reconciler.kernel().tables.spoil(None);
-        let report = lab.look().expect("a look");
-        assert_eq!(report.rules.map(|rules| rules.quarantined), Some(0));
+        lab.reconciler.kernel().tables.corrupt(None);
+        let report = lab.verify().expect("a verification");
+        assert_eq!(report.quarantined, 0);
         assert_eq!(verifier.verify(&Scope::Everything).expect("a check"), Verified::Intact);
     });
 }

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use ferrule_backends::nftables::{Reconciler, SyncReport, Way};
+use ferrule_backends::nftables::Reconciler;
+use ferrule_backends::{SyncOutcome, SyncReport};
 use ferrule_model::{IpFamily, Protocol};
 use ferrule_plan::Packet;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Probe, Seen, or_skip};
 use support::lab::{Lab, world};
 use support::{client, ip};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const CLIENTS: u8 = 24;
 const ENDPOINTS: u8 = 6;
 const SERVICE: &str =
@@ -69,7 +70,7 @@ impl Sticky {
         let clients: Vec<IpAddr> = clients.collect();
         let port = Some((Protocol::Tcp, to.port()));
         let packets = clients.iter().map(|from| Packet { from: *from, interface: None, to: to.ip(), port });
-        let probes: Vec<Probe> = packets.map(|packet| Probe { packet, patience: PATIENCE }).collect();
+        let probes: Vec<Probe> = packets.map(|packet| Probe { packet, timeout: PROBE_TIMEOUT }).collect();
         let seen = self.net.probe_all(&probes).expect("probes");
         let homes = clients.into_iter().zip(seen).map(|(client, seen)| {
             let Seen::Answered { by, .. } = seen else { unreachable!("{client} → {to}: {seen}") };
@@ -78,8 +79,8 @@ impl Sticky {
         homes.collect()
     }
 
-    /// Everybody is where they were, by every way to the Service.
-    fn nobody_moved(&self, after: &str) {
+    /// Every client is where it was, by every address of the Service.
+    fn check_no_client_moved(&self, after: &str) {
         for to in [self.cluster_ip(), self.node_port(), self.cluster_ip()] {
             assert_eq!(self.ask(&to), self.homes, "to {to} after {after}");
         }
@@ -91,13 +92,13 @@ impl Sticky {
         self.lab.then(&format!("gone endpoint web {gone}"));
         let homes = self.ask(&self.cluster_ip());
         let lost = self.homes.values().filter(|home| **home == gone).count();
-        assert!(lost > 0, "nobody was with {gone}; choose another one");
+        assert!(lost > 0, "no client was with {gone}; choose another one");
         for (client, home) in &self.homes {
             assert!(homes[client] != gone, "{client} is still sent to {gone}");
             assert!(*home == gone || homes[client] == *home, "{client} moved without need");
         }
         self.homes = homes;
-        self.nobody_moved("an endpoint left");
+        self.check_no_client_moved("an endpoint left");
     }
 
     fn nft(&self, command: &str) {
@@ -110,9 +111,9 @@ impl Sticky {
         let family = self.family;
         let again = self.net.node().run(|| Reconciler::new(client(family)));
         self.lab.reconciler = again.expect("the node's namespace");
-        let report = self.lab.look().expect("a restart");
-        self.lab.done(report);
-        self.lab.finish();
+        let report = self.lab.verify().expect("a restart");
+        self.lab.done(report.clone());
+        self.lab.run_deferred();
         report
     }
 
@@ -120,7 +121,7 @@ impl Sticky {
     fn busiest(&self) -> u8 {
         let is_busy =
             |number: &u8| self.homes.values().any(|home| *home == address(self.family, [10, 244], *number));
-        (1..=ENDPOINTS).find(is_busy).expect("somebody is somewhere")
+        (1..=ENDPOINTS).find(is_busy).expect("an endpoint with a client")
     }
 }
 
@@ -141,15 +142,15 @@ fn on_both(test: impl Fn(Sticky)) {
 #[test]
 fn nobody_moves_when_other_endpoints_come_and_go() {
     on_both(|mut sticky| {
-        sticky.nobody_moved("nothing happened");
+        sticky.check_no_client_moved("nothing happened");
         for number in 5..=ENDPOINTS {
             sticky.lab.then(&coming(sticky.family, number));
-            sticky.nobody_moved("an endpoint came");
+            sticky.check_no_client_moved("an endpoint came");
         }
         for number in 5..=ENDPOINTS {
             let gone = address(sticky.family, [10, 244], number);
             sticky.lab.then(&format!("gone endpoint web {gone}"));
-            sticky.nobody_moved("an endpoint that nobody was with left");
+            sticky.check_no_client_moved("an endpoint without clients left");
         }
     });
 }
@@ -161,7 +162,7 @@ fn clients_of_an_endpoint_that_leaves_find_another_and_stay_there() {
             let number = sticky.busiest();
             sticky.leaves(number);
             sticky.lab.then(&coming(sticky.family, number));
-            sticky.nobody_moved("it came back");
+            sticky.check_no_client_moved("it came back");
         }
     });
 }
@@ -170,13 +171,13 @@ fn clients_of_an_endpoint_that_leaves_find_another_and_stay_there() {
 fn nobody_moves_when_the_proxy_restarts() {
     on_both(|mut sticky| {
         assert_eq!(sticky.restart(), SyncReport::default());
-        sticky.nobody_moved("a restart that found all as it was");
+        sticky.check_no_client_moved("a restart that found all as it was");
         sticky.lab.then(&coming(sticky.family, 5));
-        sticky.nobody_moved("an endpoint came after a restart");
+        sticky.check_no_client_moved("an endpoint came after a restart");
         let new = coming(sticky.family, 6);
         sticky.lab.say(&new);
-        assert_eq!(sticky.restart().way, Way::Rewritten);
-        sticky.nobody_moved("a restart that wrote everything");
+        assert_eq!(sticky.restart().outcome, SyncOutcome::Rewritten);
+        sticky.check_no_client_moved("a restart that wrote everything");
         let number = sticky.busiest();
         sticky.leaves(number);
     });
@@ -189,8 +190,8 @@ fn nobody_moves_when_somebody_else_empties_our_maps() {
         sticky.leaves(1);
         for map in ["services", "nodeports", "sticky-pools", "sticky-slots", "sticky-endpoints"] {
             sticky.nft(&format!("flush map TABLE {map}\n"));
-            assert_eq!(sticky.lab.look().expect("healing").way, Way::Rewritten);
-            sticky.nobody_moved(map);
+            assert_eq!(sticky.lab.verify().expect("healing").outcome, SyncOutcome::Rewritten);
+            sticky.check_no_client_moved(map);
         }
     });
 }
@@ -208,6 +209,6 @@ fn nobody_moves_when_the_service_changes_otherwise() {
             sticky.lab.then(&words);
             assert_eq!(sticky.ask(&sticky.cluster_ip()), sticky.homes, "after {change}");
         }
-        sticky.nobody_moved("all of this");
+        sticky.check_no_client_moved("all of this");
     });
 }

@@ -4,10 +4,11 @@ mod support;
 
 use std::{env, thread};
 
-use ferrule_backends::nftables::{Reason, Reconciler, SyncReport, Way};
-use ferrule_kernel::kernel::{Faults, Faulty};
+use ferrule_backends::nftables::Reconciler;
+use ferrule_backends::{SyncOutcome, SyncReport, Trigger};
+use ferrule_kernel::port::{Faults, Faulty};
 use ferrule_kernel::sys::enter_new_network_namespace;
-use ferrule_model::{Change, Cluster, IpFamily, PerFamily, Timestamp};
+use ferrule_model::{Change, Cluster, IpFamily, PerFamily};
 use ferrule_plan::{FamilyPlan, NodePlan, NodeView, PlanDelta, Quirks, plan, replan};
 use ferrule_testkit::{World, random};
 use proptest::strategy::{Strategy, ValueTree};
@@ -38,13 +39,13 @@ struct Journey {
 impl Journey {
     fn new(view: NodeView) -> Self {
         let view = NodeView { quirks: Quirks::NFTABLES, families: IpFamily::BOTH.to_vec(), ..view };
-        let cluster = Cluster::new(Timestamp::default());
+        let cluster = Cluster::default();
         let (plan, _) = plan(&cluster, &view);
         Self { cluster, view, plan }
     }
 
     fn go(&mut self, change: Change) -> PerFamily<PlanDelta> {
-        let touched = self.cluster.apply(change);
+        let touched = self.cluster.apply(change).touched;
         replan(&mut self.plan, &self.cluster, &touched, &self.view).0
     }
 
@@ -56,11 +57,11 @@ impl Journey {
 /// A second start must find everything as wanted, by the stamp and, after a foreign commit, by reading all of it.
 fn check_adopted(plan: &FamilyPlan, family: IpFamily) {
     let nothing = SyncReport::default();
-    let found = Reconciler::new(client(family)).sync(plan, Reason::Look).expect("a start by the stamp");
+    let found = Reconciler::new(client(family)).sync(plan, Trigger::verify()).expect("a start by the stamp");
     assert_eq!(found, nothing, "by the stamp");
-    nft(&["add", "table", "ip", "somebody-else"]);
-    nft(&["delete", "table", "ip", "somebody-else"]);
-    let found = Reconciler::new(client(family)).sync(plan, Reason::Look).expect("a start by reading");
+    nft(&["add", "table", "ip", "another-program"]);
+    nft(&["delete", "table", "ip", "another-program"]);
+    let found = Reconciler::new(client(family)).sync(plan, Trigger::verify()).expect("a start by reading");
     assert_eq!(found, nothing, "by reading everything");
 }
 
@@ -73,15 +74,14 @@ fn random_clusters_are_written_changed_and_adopted() {
             let changes = sample(&random::changes(), &mut runner);
             for family in IpFamily::BOTH {
                 let mut reconciler = Reconciler::new(client(family));
-                reconciler.sync(journey.family(family), Reason::Look).expect("a first sync");
+                reconciler.sync(journey.family(family), Trigger::verify()).expect("a first sync");
                 for change in &changes {
                     let deltas = journey.go(change.clone());
                     let delta = deltas.get(family).expect("both families are served");
-                    let report = reconciler
-                        .sync(journey.family(family), Reason::PlanChanged(delta))
-                        .expect("a change");
-                    if report.lingering > 0 {
-                        reconciler.finish().expect("the end of a change");
+                    let report =
+                        reconciler.sync(journey.family(family), Trigger::Changed(delta)).expect("a change");
+                    if report.deferred_objects() > 0 {
+                        reconciler.run_deferred().expect("the end of a change");
                     }
                 }
                 check_adopted(journey.family(family), family);
@@ -101,17 +101,18 @@ fn a_table_that_fails_on_purpose_converges() {
             let mut journey = Journey::new(sample(&random::view(), &mut runner));
             let faults = Faults { before: 150, after: 150 };
             let mut reconciler = Reconciler::new(Faulty::new(client(IpFamily::V4), faults, seed));
-            let mut reason_to_look = true;
+            let mut must_verify = true;
             for change in sample(&random::changes(), &mut runner) {
                 let deltas = journey.go(change);
                 let plan = journey.family(IpFamily::V4);
                 let delta = deltas.get(IpFamily::V4).expect("both families are served");
-                let reason = if reason_to_look { Reason::Look } else { Reason::PlanChanged(delta) };
-                reason_to_look = reconciler.sync(plan, reason).is_err();
+                let trigger = if must_verify { Trigger::verify() } else { Trigger::Changed(delta) };
+                must_verify = reconciler.sync(plan, trigger).is_err();
             }
             let plan = journey.family(IpFamily::V4);
-            let settled =
-                (0..50).any(|_| reconciler.sync(plan, Reason::Look).is_ok() && reconciler.finish().is_ok());
+            let settled = (0..50).any(|_| {
+                reconciler.sync(plan, Trigger::verify()).is_ok() && reconciler.run_deferred().is_ok()
+            });
             assert!(settled, "50 tries in a row failed");
             check_adopted(plan, IpFamily::V4);
             let mut reconciler = Reconciler::new(client(IpFamily::V4));
@@ -163,7 +164,7 @@ fn what_others_break_is_healed_and_their_own_tables_are_left_alone() {
         let world = full_world();
         let plan = plan_of(&world, IpFamily::V4);
         let mut reconciler = Reconciler::new(client(IpFamily::V4));
-        reconciler.sync(plan, Reason::Look).expect("a first sync");
+        reconciler.sync(plan, Trigger::verify()).expect("a first sync");
         nft(&["add", "table", "ip", "theirs"]);
         nft(&["add", "chain", "ip", "theirs", "input"]);
         let theirs = nft(&["list", "table", "ip", "theirs"]);
@@ -173,16 +174,16 @@ fn what_others_break_is_healed_and_their_own_tables_are_left_alone() {
             &["flush", "chain", "ip", "kube-proxy", "nat-postrouting"],
             &["flush", "set", "ip", "kube-proxy", "cluster-ips"],
             &["flush", "map", "ip", "kube-proxy", "services"],
-            &["flush", "map", "ip", "kube-proxy", "ways"],
-            &["add", "element", "ip", "kube-proxy", "ways", "{ 7000:fff : goto cluster-ips-check }"],
+            &["flush", "map", "ip", "kube-proxy", "dispatch"],
+            &["add", "element", "ip", "kube-proxy", "dispatch", "{ 7000:fff : goto cluster-ips-check }"],
             &["add", "element", "ip", "kube-proxy", "cluster-ips", "{ 10.1.2.3 }"],
             &["add", "chain", "ip", "kube-proxy", "stray"],
             &["add", "rule", "ip", "kube-proxy", "masquerading", "accept"],
             &["delete", "table", "ip", "kube-proxy"],
         ] {
             nft(damage);
-            let healed = reconciler.sync(plan, Reason::Look).expect("healing");
-            assert_ne!(healed.way, Way::Adopted, "{damage:?} was not noticed");
+            let healed = reconciler.sync(plan, Trigger::verify()).expect("healing");
+            assert_ne!(healed.outcome, SyncOutcome::UpToDate, "{damage:?} was not noticed");
             assert_eq!(
                 without_stamp(&nft(&["list", "table", "ip", "kube-proxy"])),
                 without_stamp(&whole),
@@ -208,7 +209,7 @@ fn nft_lists_what_we_write_and_loads_its_own_listing() {
         let world = full_world();
         for family in IpFamily::BOTH {
             let mut reconciler = Reconciler::new(client(family));
-            reconciler.sync(plan_of(&world, family), Reason::Look).expect("a first sync");
+            reconciler.sync(plan_of(&world, family), Trigger::verify()).expect("a first sync");
         }
         nft(&["-j", "list", "ruleset"]);
         let listing = nft(&["list", "ruleset"]);
@@ -241,9 +242,9 @@ fn a_table_of_another_layout_is_replaced_in_one_go() {
         nft(&["add", "chain", "ip", "kube-proxy", "service-ABC"]);
         let world = full_world();
         let mut reconciler = Reconciler::new(client(IpFamily::V4));
-        let report = reconciler.sync(plan_of(&world, IpFamily::V4), Reason::Look).expect("a take-over");
+        let report = reconciler.sync(plan_of(&world, IpFamily::V4), Trigger::verify()).expect("a take-over");
         // All of it at once; then, once it was read back, the stamp that vouches for it.
-        assert_eq!((report.way, report.commits), (Way::Made, 2));
+        assert_eq!((report.outcome, report.commits), (SyncOutcome::Created, 2));
         assert!(!nft(&["list", "table", "ip", "kube-proxy"]).contains("service-ABC"));
         check_adopted(plan_of(&world, IpFamily::V4), IpFamily::V4);
     });

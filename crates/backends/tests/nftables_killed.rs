@@ -1,6 +1,6 @@
 //! A process that keeps a table is killed two hundred times at any moment: no client ever sees half of a plan.
 //!
-//! The other process is this program again, told by a variable to keep the table. It walks a stream of plans and notes in a file
+//! The other process is this program again, with a variable set to make it keep the table. It walks a stream of plans and notes in a file
 //! which one it has begun and which it has done, so that at any time one knows which plans may be in the kernel.
 #![allow(clippy::print_stdout, reason = "the test says how much it did")]
 
@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use ferrule_backends::nftables::{Reason, Reconciler, SyncReport};
+use ferrule_backends::nftables::Reconciler;
+use ferrule_backends::{SyncReport, Trigger};
 use ferrule_model::{IpFamily, Protocol};
 use ferrule_plan::Packet;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Probe, Seen, or_skip};
@@ -23,7 +24,7 @@ use support::stream::{self, PASSING, PERMANENT, Progress, TURNS, mixed};
 use support::{client, ip, pause};
 
 const KILLS: u64 = 200;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Set in the other process: the file of its progress.
 const KEEPER: &str = "FERRULE_TEST_KEEPER";
 const CLIENTS: u8 = 8;
@@ -36,7 +37,7 @@ fn keeps_a_table_until_it_is_killed() {
     // The plan that was begun may or may not be in the kernel; go on from it.
     let mut plan = progress.begun();
     let mut lab = Lab::with(stream::world(plan), client(IpFamily::V4));
-    let again = Reconciler::new(client(IpFamily::V4)).sync(lab.plan(), Reason::Look);
+    let again = Reconciler::new(client(IpFamily::V4)).sync(lab.plan(), Trigger::verify());
     assert_eq!(again.expect("a second start"), SyncReport::default(), "the first start left work to do");
     progress.set_done(plan);
     loop {
@@ -46,8 +47,8 @@ fn keeps_a_table_until_it_is_killed() {
         progress.set_done(plan);
         // Let clients see this plan for a while; what lingers goes after it.
         pause(Duration::from_millis(10));
-        if report.lingering > 0 {
-            lab.reconciler.finish().expect("the end of a change");
+        if report.deferred_objects() > 0 {
+            lab.reconciler.run_deferred().expect("the end of a change");
         }
     }
 }
@@ -121,7 +122,7 @@ impl Clients {
                 packet(client, "10.96.0.11", 80),
             ]
         });
-        let probes: Vec<Probe> = each.map(|packet| Probe { packet, patience: PATIENCE }).collect();
+        let probes: Vec<Probe> = each.map(|packet| Probe { packet, timeout: PROBE_TIMEOUT }).collect();
         let from = progress.done();
         let seen = net.probe_all(&probes).expect("probes");
         let plans = from..=progress.begun();

@@ -1,4 +1,4 @@
-//! Pools that grow, shrink and change their ways under fast connects: every connection finds an endpoint.
+//! Pools that grow, shrink and change their policies under fast connects: every connection finds an endpoint.
 //!
 //! Endpoints that leave the pool go on answering, as real ones do while they end, so that whatever is refused or lost was lost
 //! by the rules. A connect that no rule translates is refused at once: unused ports of a cluster IP are.
@@ -6,20 +6,24 @@
 
 mod support;
 
-use std::net::IpAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ferrule_kernel::kernel::{Faults, Faulty};
+use ferrule_backends::nftables::Reconciler;
+use ferrule_backends::{SyncOutcome, Trigger};
+use ferrule_kernel::port::{Faults, Faulty};
 use ferrule_model::{IpFamily, Protocol};
 use ferrule_plan::Packet;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Probe, Seen, or_skip};
 use support::lab::{Lab, world};
+use support::older_layout::write_layout_3;
 use support::{client, ip, pause};
 
 /// A late SYN is sent again after a second; one that is refused is refused at once.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Packets that followed a verdict before it was replaced are through by then.
 const ON_THEIR_WAY: Duration = Duration::from_millis(10);
 /// How many endpoints there are at most; every second one is on the node.
@@ -92,7 +96,7 @@ fn resized(family: IpFamily, was: u8, now: u8) -> String {
     coming.chain(going).collect()
 }
 
-/// Changes the Service until told to stop; how often that was. The last form is the first one, with one endpoint.
+/// Changes the Service until stopped; returns how often. The last form is the first one, with one endpoint.
 fn change_until(stop: &AtomicBool, storm: &Storm) -> usize {
     let family = IpFamily::of(ip(storm.to));
     let start = world(&format!("{PLAIN}\n{}", resized(family, 0, 1)));
@@ -100,14 +104,14 @@ fn change_until(stop: &AtomicBool, storm: &Storm) -> usize {
     let (mut dice, mut size, mut changes) = (Dice(3), 1, 0);
     let mut change = |lab: &mut Lab<_>, words: &str| {
         let settled = match lab.try_then(words) {
-            Ok(report) if report.lingering > 0 => {
+            Ok(report) if report.deferred_objects() > 0 => {
                 pause(ON_THEIR_WAY);
-                lab.reconciler.finish().is_ok()
+                lab.reconciler.run_deferred().is_ok()
             }
             Ok(_) => true,
             Err(_) => false,
         };
-        assert!(settled || (0..50).any(|_| lab.look().is_ok()), "50 tries in a row failed");
+        assert!(settled || (0..50).any(|_| lab.verify().is_ok()), "50 tries in a row failed");
         changes += 1;
     };
     while !stop.load(Ordering::Relaxed) {
@@ -122,6 +126,14 @@ fn change_until(stop: &AtomicBool, storm: &Storm) -> usize {
     changes
 }
 
+impl Storm {
+    fn probes(&self) -> Vec<Probe> {
+        let clients = self.from.iter().cycle().take(self.connects).map(|from| ip(from));
+        let packet = |from| Packet { from, interface: None, to: ip(self.to), port: Some(self.port) };
+        clients.map(|from| Probe { packet: packet(from), timeout: PROBE_TIMEOUT }).collect()
+    }
+}
+
 /// Connects while the Service changes; every connection must be answered by an endpoint.
 fn weather(storm: &Storm) {
     if !or_skip() {
@@ -129,10 +141,7 @@ fn weather(storm: &Storm) {
     }
     let net = net(storm);
     let stop = AtomicBool::new(false);
-    let packet =
-        |from: &str| Packet { from: ip(from), interface: None, to: ip(storm.to), port: Some(storm.port) };
-    let probes = storm.from.iter().cycle().take(storm.connects);
-    let probes: Vec<Probe> = probes.map(|from| Probe { packet: packet(from), patience: PATIENCE }).collect();
+    let probes = storm.probes();
     support::program(&net, &world(&format!("{PLAIN}\n{}", resized(IpFamily::of(ip(storm.to)), 0, 1))));
     let (seen, changes) = thread::scope(|scope| {
         let changing = scope.spawn(|| net.node().run(|| change_until(&stop, storm)));
@@ -211,4 +220,99 @@ fn node_port_connects_while_policy_and_affinity_change() {
              port dns 53→5353/udp nodePort 30053 externalTrafficPolicy Local sessionAffinity ClientIP 60",
         ],
     });
+}
+
+/// A connection through a Service that stays open.
+struct Established {
+    client: TcpStream,
+    endpoint: TcpStream,
+}
+
+impl Established {
+    /// From a pod, through `talk`, to its endpoint.
+    fn open(net: &NetWorld) -> Self {
+        let at = SocketAddr::new(endpoint(IpFamily::V4, 1), 7777);
+        let pod = net.namespace_of(at.ip()).expect("the endpoint");
+        let listener = pod.run(|| TcpListener::bind(at)).expect("the endpoint").expect("a listener");
+        let to = SocketAddr::new(ip("10.96.0.11"), 7);
+        let client = net.namespace_of(ip("10.244.1.100")).expect("the client");
+        let client = client.run(|| TcpStream::connect_timeout(&to, PROBE_TIMEOUT)).expect("the client");
+        let (endpoint, _) = listener.accept().expect("it is accepted");
+        endpoint.set_read_timeout(Some(PROBE_TIMEOUT)).expect("a limit");
+        Self { client: client.expect("a connection"), endpoint }
+    }
+
+    fn check(&mut self) {
+        let mut received = [0; 4];
+        self.client.write_all(b"ping").expect("it is sent");
+        self.endpoint.read_exact(&mut received).expect("it arrives");
+        assert_eq!(&received, b"ping");
+    }
+}
+
+/// How often a table of an older layout is rewritten, each time under so many connects.
+const UPGRADES: usize = 40;
+const CONNECTS_PER_UPGRADE: usize = 500;
+
+/// Connects from two pods to a Service while a new version starts on the table of an older one.
+fn upgrade_under_load(to: &'static str, port: u16) {
+    if !or_skip() {
+        return;
+    }
+    let from = &["10.244.1.100", "10.244.1.101"];
+    let storm = Storm {
+        to,
+        port: (Protocol::Tcp, port),
+        from,
+        connects: CONNECTS_PER_UPGRADE,
+        faults: NEVER,
+        forms: &[],
+    };
+    let net = net(&storm);
+    let talk = "service talk clusterIP 10.96.0.11 port 7→7777\nendpoint talk 10.244.1.1 node a";
+    let world = world(&format!("{PLAIN}\n{}{talk}", resized(IpFamily::V4, 0, 3)));
+    support::program(&net, &world);
+    let mut established = Established::open(&net);
+    let plan = world.family(IpFamily::V4).expect("IPv4 is served");
+    let start = || {
+        let mut reconciler = Reconciler::new(client(IpFamily::V4));
+        let report = reconciler.sync(plan, Trigger::verify()).expect("a start");
+        assert_eq!(report.outcome, SyncOutcome::Rewritten);
+        pause(report.deferred.expect("the old map goes later").after);
+        reconciler.run_deferred().expect("what was deferred");
+    };
+    let probes = storm.probes();
+    let (mut lost, mut dice) = (Vec::new(), Dice(7));
+    for _ in 0..UPGRADES {
+        // Nothing connects meanwhile: what nft does is not under test.
+        net.node().run(|| write_layout_3(IpFamily::V4)).expect("the node's namespace");
+        let moment = Duration::from_micros(dice.below(40_000) as u64);
+        let seen = thread::scope(|scope| {
+            let starting = scope.spawn(|| {
+                pause(moment);
+                net.node().run(start).expect("the node's namespace");
+            });
+            let seen = net.probe_all(&probes).expect("probes");
+            starting.join().expect("no panic");
+            seen
+        });
+        established.check();
+        lost.extend(seen.into_iter().filter(|seen| !matches!(seen, Seen::Answered { .. })));
+    }
+    println!(
+        "{} connects to {to}:{port} during {UPGRADES} upgrades, {} lost",
+        UPGRADES * probes.len(),
+        lost.len()
+    );
+    assert!(lost.is_empty(), "{} lost, such as {}", lost.len(), lost[0]);
+}
+
+#[test]
+fn no_connect_to_a_cluster_ip_and_no_connection_is_lost_by_a_table_of_an_older_layout() {
+    upgrade_under_load("10.96.0.10", 80);
+}
+
+#[test]
+fn no_connect_to_a_node_port_is_lost_by_a_table_of_an_older_layout() {
+    upgrade_under_load("192.0.2.1", 30080);
 }

@@ -3,7 +3,8 @@
 
 mod support;
 
-use ferrule_backends::nftables::{Reason, Reconciler, SyncReport, Way};
+use ferrule_backends::nftables::Reconciler;
+use ferrule_backends::{SyncOutcome, SyncReport, Trigger};
 use ferrule_model::IpFamily;
 use support::counting::Counting;
 use support::lab::Lab;
@@ -82,21 +83,21 @@ fn check(undo: impl Fn(&mut Lab) -> SyncReport + Send + 'static) {
     in_namespace(move || {
         let mut wrong = Vec::new();
         for (what, script) in meddling() {
-            let mut lab = Lab::of(SERVICES);
+            let mut lab = Lab::new(SERVICES);
             let before = (frame(), lab.contents());
             meddle(script);
             let report = undo(&mut lab);
-            while lab.reconciler.finish().expect("the deferred part").commits > 0 {}
+            while lab.reconciler.run_deferred().expect("the deferred part").commits > 0 {}
             if (frame(), lab.contents()) != before {
                 wrong.push(format!("{what} stays after {report:?}:\n{}", frame()));
             }
-            if report.way == Way::Adopted {
+            if report.outcome == SyncOutcome::UpToDate {
                 wrong.push(format!("{what} was not noticed"));
             }
             let mut next = Reconciler::new(Counting::new(client(IpFamily::V4)));
-            let started = next.sync(lab.plan(), Reason::Look).expect("a start");
+            let started = next.sync(lab.plan(), Trigger::verify()).expect("a start");
             let listings = next.kernel().listings;
-            if (started, listings) != (SyncReport::default(), 0) {
+            if started != SyncReport::default() || listings != 0 {
                 wrong.push(format!("{what}: the next start reads {listings} times and does {started:?}"));
             }
             lab.reconciler.remove_everything().expect("the table goes");
@@ -113,14 +114,14 @@ fn a_repair_undoes_whatever_the_kernel_would_keep() {
 
 #[test]
 fn a_verification_undoes_whatever_the_kernel_would_keep() {
-    check(|lab| lab.look().expect("a look"));
+    check(|lab| lab.verify().expect("a verification"));
 }
 
-/// Issue: a foreign policy stayed over a restart, and so did a set that nobody uses.
+/// Issue: a foreign policy stayed over a restart, and so did an unused set.
 #[test]
 fn a_start_undoes_whatever_was_done_while_nobody_watched() {
     check(|lab| {
         lab.reconciler = Reconciler::new(client(IpFamily::V4));
-        lab.look().expect("a start")
+        lab.verify().expect("a start")
     });
 }

@@ -1,4 +1,5 @@
-//! Who may keep the table: any user with one capability, on a root file system that cannot be written; nobody else's table.
+//! What it takes to keep the table: one capability, for any user, on a read-only root file system. A table that another program
+//! owns is left alone.
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 mod support;
@@ -10,9 +11,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use ferrule_backends::nftables::{Reason, Reconciler, SyncError, SyncReport, Way};
+use ferrule_backends::nftables::{Reconciler, SyncError};
+use ferrule_backends::{SyncOutcome, SyncReport, Trigger};
 use ferrule_kernel::nft::{CommitError, TABLE};
-use ferrule_kernel::probe::{Unusable, probe};
+use ferrule_kernel::port::NftReader as _;
+use ferrule_kernel::probe::{ProbeError, probe};
 use ferrule_model::IpFamily;
 use support::lab::{Lab, world};
 use support::{client, in_namespace};
@@ -47,15 +50,15 @@ fn keeps_a_table_without_privileges() {
         let mut lab = Lab::with(world(facts), client(family));
         lab.then("endpoint one 10.244.1.2 node a\nendpoint one fd44::2 node a");
         lab.then("service one clusterIP 10.96.0.1,fd96::1 port 80→8080 sessionAffinity ClientIP");
-        lab.finish();
-        let again = Reconciler::new(client(family)).sync(lab.plan(), Reason::Look);
+        lab.run_deferred();
+        let again = Reconciler::new(client(family)).sync(lab.plan(), Trigger::verify());
         assert_eq!(again.expect("a restart"), SyncReport::default());
         lab.reconciler.remove_everything().expect("the table goes");
     }
     println!("{ALL_DONE}");
 }
 
-/// This program where nobody in particular can run it; home folders mostly are closed.
+/// A copy of this program that any user can run; home folders mostly are closed.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -112,12 +115,13 @@ fn a_table_that_another_program_owns_is_left_alone_until_that_program_ends() {
         writeln!(input, "add table ip kube-proxy {{ flags owner; }}").expect("its input");
         input.flush().expect("its input");
         wait_for("the owner", || client(IpFamily::V4).table().expect("tables").is_some());
-        assert!(matches!(probe(TABLE).ipv4, Err(Unusable::Owned { .. })));
+        assert!(matches!(probe(TABLE).ipv4, Err(ProbeError::Owned { .. })));
         let world = world("service one clusterIP 10.96.0.1 port 80→8080");
         let plan = world.family(IpFamily::V4).expect("IPv4 is served");
         let mut reconciler = Reconciler::new(client(IpFamily::V4));
         for _ in 0..2 {
-            let error = reconciler.sync(plan, Reason::Look).expect_err("a table of somebody else");
+            let error =
+                reconciler.sync(plan, Trigger::verify()).expect_err("a table that another program owns");
             let SyncError::Commit(CommitError::Owned { owner: port, .. }) = error else {
                 panic!("{error:?}")
             };
@@ -126,7 +130,7 @@ fn a_table_that_another_program_owns_is_left_alone_until_that_program_ends() {
         drop(input);
         owner.wait().expect("its end");
         wait_for("the kernel to clear up", || client(IpFamily::V4).table().expect("tables").is_none());
-        assert_eq!(reconciler.sync(plan, Reason::Look).expect("a sync").way, Way::Made);
+        assert_eq!(reconciler.sync(plan, Trigger::verify()).expect("a sync").outcome, SyncOutcome::Created);
     });
 }
 

@@ -7,11 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::{fs, thread};
 
-use ferrule_backends::nftables::{Reason, Reconciler, SyncReport, Way};
+use ferrule_backends::nftables::Reconciler;
+use ferrule_backends::{SyncOutcome, SyncReport, Trigger};
+use ferrule_kernel::port::NftReader as _;
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{
     Change, Cluster, Conditions, Endpoint, EndpointSlice, IpFamily, NodeName, PerFamily, PortName, Protocol,
-    Service, ServiceName, ServicePort, SliceName, SlicePort, SourceRanges, Timestamp, TrafficPolicy,
+    Service, ServiceName, ServicePort, SliceName, SlicePort, SourceRanges, TrafficPolicy,
     canonical_endpoints,
 };
 use ferrule_plan::{NodePlan, NodeView, Quirks, plan};
@@ -64,7 +66,7 @@ fn slice(number: u16, family: IpFamily) -> EndpointSlice {
 }
 
 fn plan_of(services: u16) -> NodePlan {
-    let mut cluster = Cluster::new(Timestamp::default());
+    let mut cluster = Cluster::default();
     for number in 0..services {
         cluster.apply(Change::Service(name(number), Some(Arc::new(service(number)))));
         for family in IpFamily::BOTH {
@@ -106,7 +108,7 @@ struct Objects {
 fn load(services: u16, family: IpFamily) -> Objects {
     let plan = plan_of(services);
     let plan = plan.families.get(family).expect("both families are served");
-    Reconciler::new(client(family)).sync(plan, Reason::Look).expect("a first sync");
+    Reconciler::new(client(family)).sync(plan, Trigger::verify()).expect("a first sync");
     let mut eyes = client(family);
     let (chains, sets) = (eyes.chains().expect("chains"), eyes.sets().expect("sets"));
     let rules = chains.iter().map(|chain| chain.object.as_ref().expect("a chain of ours").rules.len());
@@ -136,12 +138,12 @@ fn a_first_start_that_ends_half_way_is_made_good_by_the_next() {
         for commits in 1..3 {
             let mut kernel = Counting::new(client(IpFamily::V4));
             kernel.commits_left = commits;
-            Reconciler::new(kernel).sync(plan, Reason::Look).expect_err("it ends after some commits");
+            Reconciler::new(kernel).sync(plan, Trigger::verify()).expect_err("it ends after some commits");
             let mut next = Reconciler::new(client(IpFamily::V4));
-            let report = next.sync(plan, Reason::Look).expect("the next start");
+            let report = next.sync(plan, Trigger::verify()).expect("the next start");
             // What is there may be anything, so it goes as the right thing comes, which is then read back and stamped.
-            assert_eq!((report.way, report.commits), (Way::Made, 2));
-            let found = Reconciler::new(client(IpFamily::V4)).sync(plan, Reason::Look);
+            assert_eq!((report.outcome, report.commits), (SyncOutcome::Created, 2));
+            let found = Reconciler::new(client(IpFamily::V4)).sync(plan, Trigger::verify());
             assert_eq!(found.expect("another start"), SyncReport::default());
             next.remove_everything().expect("the table goes");
         }

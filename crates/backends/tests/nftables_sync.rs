@@ -5,9 +5,10 @@
 
 mod support;
 
+use ferrule_backends::nftables::Reconciler;
 use ferrule_backends::nftables::names::SetName;
-use ferrule_backends::nftables::{Reason, Reconciler, SyncReport, Way};
-use ferrule_kernel::kernel::{Faults, Faulty};
+use ferrule_backends::{SyncOutcome, SyncReport, Trigger};
+use ferrule_kernel::port::{Faults, Faulty};
 use ferrule_model::IpFamily;
 use support::lab::{Lab, world};
 use support::{client, in_namespace, nft};
@@ -21,11 +22,11 @@ const TWO_SERVICES: &str = "service one clusterIP 10.96.0.1 port 80→8080
 #[test]
 fn a_third_service_is_four_elements_and_no_chain() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         let done =
             lab.then("service three clusterIP 10.96.0.3 port 80→8080\nendpoint three 10.244.1.3 node a");
         assert_eq!(done.changed, "cluster-ips +1, endpoints +1, hairpin-connections +1, services +1");
-        assert_eq!((done.report.way, done.report.commits), (Way::Changed, 1));
+        assert_eq!((done.report.outcome, done.report.commits), (SyncOutcome::Incremental, 1));
     });
 }
 
@@ -33,7 +34,7 @@ fn a_third_service_is_four_elements_and_no_chain() {
 #[test]
 fn a_service_that_goes_takes_its_elements_along() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         let done = lab.then("gone service two");
         assert_eq!(done.changed, "cluster-ips -1, endpoints -1, hairpin-connections -1, services -1");
     });
@@ -43,12 +44,12 @@ fn a_service_that_goes_takes_its_elements_along() {
 #[test]
 fn nothing_is_left_to_do_after_a_service_went() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         let before = lab.contents();
         lab.then("service three clusterIP 10.96.0.3 port 80→8080\nendpoint three 10.244.1.3 node a");
         lab.then("gone service three");
         assert_eq!(lab.contents(), before);
-        assert_eq!(lab.look().expect("a look"), SyncReport::default());
+        assert_eq!(lab.verify().expect("a verification"), SyncReport::default());
     });
 }
 
@@ -56,7 +57,7 @@ fn nothing_is_left_to_do_after_a_service_went() {
 #[test]
 fn a_cluster_ip_without_endpoints_is_one_element() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         let done = lab.then("service empty clusterIP 10.96.0.3 port 80→8080");
         // Unused ports of a cluster IP are refused anyway; only external addresses are listed as lacking endpoints.
         assert_eq!(done.changed, "cluster-ips +1");
@@ -70,12 +71,12 @@ fn a_cluster_ip_without_endpoints_is_one_element() {
 #[test]
 fn a_first_endpoint_is_a_verdict_a_slot_and_a_hairpin() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         lab.then("service empty clusterIP 10.96.0.3 port 80→8080 externalIP 203.0.113.7");
         let done = lab.then("endpoint empty 10.244.1.3 node a");
         assert_eq!(
             done.changed,
-            "endpoints +2, hairpin-connections +1, services +2, unserved-services -1, ways +1, chain external-1 new"
+            "dispatch +1, endpoints +2, hairpin-connections +1, services +2, unserved-services -1, chain external-1 new"
         );
     });
 }
@@ -84,7 +85,7 @@ fn a_first_endpoint_is_a_verdict_a_slot_and_a_hairpin() {
 #[test]
 fn an_endpoint_that_is_replaced_changes_its_slot_alone() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         let done = lab.then("gone endpoint one 10.244.1.1\nendpoint one 10.244.1.9 node a");
         assert_eq!(done.changed, "endpoints ~1, hairpin-connections +1 -1");
     });
@@ -94,11 +95,11 @@ fn an_endpoint_that_is_replaced_changes_its_slot_alone() {
 #[test]
 fn a_second_endpoint_is_a_slot_and_another_verdict() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         let done = lab.then("endpoint one 10.244.1.9 node a");
         assert_eq!(
             done.changed,
-            "endpoints +1, hairpin-connections +1, services ~1, ways +1, chain cluster-2 new"
+            "dispatch +1, endpoints +1, hairpin-connections +1, services ~1, chain cluster-2 new"
         );
         // The chain first: to a packet that is under way when it comes into being, it is empty.
         assert_eq!(done.report.commits, 2);
@@ -119,7 +120,7 @@ const BOTH_BACK: &str = "endpoint one 10.244.1.1 node a\nendpoint one 10.244.1.9
 #[test]
 fn a_service_that_loses_all_endpoints_keeps_its_address() {
     in_namespace(|| {
-        let mut lab = Lab::of(ONE_OF_TWO_ENDPOINTS);
+        let mut lab = Lab::new(ONE_OF_TWO_ENDPOINTS);
         let done = lab.then(BOTH_GONE);
         assert_eq!(done.changed, "endpoints -2, hairpin-connections -2, services -1");
     });
@@ -129,7 +130,7 @@ fn a_service_that_loses_all_endpoints_keeps_its_address() {
 #[test]
 fn endpoints_that_come_back_find_the_chain_of_their_number() {
     in_namespace(|| {
-        let mut lab = Lab::of(ONE_OF_TWO_ENDPOINTS);
+        let mut lab = Lab::new(ONE_OF_TWO_ENDPOINTS);
         let before = lab.contents();
         lab.then(BOTH_GONE);
         let done = lab.then(BOTH_BACK);
@@ -142,20 +143,19 @@ fn endpoints_that_come_back_find_the_chain_of_their_number() {
 #[test]
 fn endpoints_that_come_back_after_their_chain_was_cleared_away_make_it_anew() {
     in_namespace(|| {
-        let mut lab = Lab::of(ONE_OF_TWO_ENDPOINTS);
+        let mut lab = Lab::new(ONE_OF_TWO_ENDPOINTS);
         let before = lab.contents();
         lab.then(BOTH_GONE);
-        // What lies about unused goes when everything is written anew, as after damage, but a moment later: a packet may be on
-        // its way there.
+        // Unused chains go with a rewrite, as after damage, but a moment later: a packet may be under way to them.
         nft(&["flush", "set", "ip", "kube-proxy", "cluster-ips"]);
-        let report = lab.look().expect("a rewrite");
-        assert_eq!((report.way, report.lingering), (Way::Rewritten, 2));
+        let report = lab.verify().expect("a rewrite");
+        assert_eq!((report.outcome, report.deferred_objects()), (SyncOutcome::Rewritten, 2));
         assert_eq!(lab.done(report).changed, "");
-        assert_eq!(lab.finish().changed, "ways -1, chain cluster-2 gone");
+        assert_eq!(lab.run_deferred().changed, "dispatch -1, chain cluster-2 gone");
         let done = lab.then(BOTH_BACK);
         assert_eq!(
             done.changed,
-            "endpoints +2, hairpin-connections +2, services +1, ways +1, chain cluster-2 new"
+            "dispatch +1, endpoints +2, hairpin-connections +2, services +1, chain cluster-2 new"
         );
         assert_eq!(lab.contents(), before);
     });
@@ -164,33 +164,33 @@ fn endpoints_that_come_back_after_their_chain_was_cleared_away_make_it_anew() {
 #[test]
 fn a_chain_that_comes_into_use_again_before_it_goes_stays() {
     in_namespace(|| {
-        let mut lab = Lab::of(ONE_OF_TWO_ENDPOINTS);
+        let mut lab = Lab::new(ONE_OF_TWO_ENDPOINTS);
         let before = lab.contents();
         lab.then(BOTH_GONE);
         nft(&["flush", "set", "ip", "kube-proxy", "cluster-ips"]);
-        assert_eq!(lab.look().expect("a rewrite").lingering, 2);
+        assert_eq!(lab.verify().expect("a rewrite").deferred_objects(), 2);
         lab.try_then(BOTH_BACK).expect("a sync");
         assert_eq!(lab.contents(), before);
-        assert_eq!(lab.look().expect("a look"), SyncReport::default());
+        assert_eq!(lab.verify().expect("a verification"), SyncReport::default());
     });
 }
 
 #[test]
 fn what_went_out_of_use_is_no_reason_to_write_at_a_restart() {
     in_namespace(|| {
-        let mut lab = Lab::of(ONE_OF_TWO_ENDPOINTS);
+        let mut lab = Lab::new(ONE_OF_TWO_ENDPOINTS);
         let services = || nft(&["list", "map", "ip", "kube-proxy", "services"]);
         let before = services();
         lab.then(BOTH_GONE);
-        // Another program's commit: the restart has to look at every object.
+        // Another program's commit: the restart has to read every object.
         nft(&["add", "table", "ip", "theirs"]);
         lab.reconciler = Reconciler::new(client(IpFamily::V4));
-        assert_eq!(lab.look().expect("a restart"), SyncReport::default());
+        assert_eq!(lab.verify().expect("a restart"), SyncReport::default());
         // A chain of another size gets another number, the old one finds its own.
         lab.then("endpoint one 10.244.1.1 node a");
         lab.try_then("endpoint one 10.244.1.9 node a").expect("a sync");
         assert_eq!(services(), before);
-        assert_eq!(lab.look().expect("a look"), SyncReport::default());
+        assert_eq!(lab.verify().expect("a verification"), SyncReport::default());
     });
 }
 
@@ -198,8 +198,8 @@ fn what_went_out_of_use_is_no_reason_to_write_at_a_restart() {
 #[test]
 fn a_sync_without_change_does_nothing() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
-        assert_eq!(lab.look().expect("a look"), SyncReport::default());
+        let mut lab = Lab::new(TWO_SERVICES);
+        assert_eq!(lab.verify().expect("a verification"), SyncReport::default());
         let done = lab.then("endpoint one 10.244.1.1 node a");
         assert_eq!((done.report, done.changed.as_str()), (SyncReport::default(), ""));
     });
@@ -209,26 +209,26 @@ fn a_sync_without_change_does_nothing() {
 #[test]
 fn a_restart_that_finds_an_older_state_writes_all_of_it_at_once() {
     in_namespace(|| {
-        let mut lab = Lab::of(TWO_SERVICES);
+        let mut lab = Lab::new(TWO_SERVICES);
         lab.say("endpoint one 10.244.1.9 node a\nservice three clusterIP 10.96.0.3 port 80→8080");
         lab.reconciler = Reconciler::new(client(IpFamily::V4));
-        let report = lab.look().expect("a restart");
-        // The chain that is new comes first, for nobody yet; then everything else in one commit.
-        assert_eq!((report.way, report.commits), (Way::Rewritten, 2));
+        let report = lab.verify().expect("a restart");
+        // The new chain comes first, not used yet; then everything else in one commit.
+        assert_eq!((report.outcome, report.commits), (SyncOutcome::Rewritten, 2));
         let done = lab.done(report);
         assert_eq!(
             done.changed,
-            "cluster-ips +1, endpoints +1, hairpin-connections +1, services ~1, ways +1, chain cluster-2 new"
+            "cluster-ips +1, dispatch +1, endpoints +1, hairpin-connections +1, services ~1, chain cluster-2 new"
         );
     });
 }
 
 /// Row: nftables Y13
 #[test]
-fn after_a_failed_commit_everything_is_looked_at() {
+fn after_a_failed_commit_everything_is_read() {
     in_namespace(|| {
         for faults in [Faults { before: 1000, after: 0 }, Faults { before: 0, after: 1000 }] {
-            let mut lab = Lab::of(TWO_SERVICES);
+            let mut lab = Lab::new(TWO_SERVICES);
             let failing = Faulty::new(client(IpFamily::V4), faults, 1);
             let mut faulty = Lab::with(lab.world.clone(), failing);
             faulty.try_then("service three clusterIP 10.96.0.3 port 80").expect_err("a failure on purpose");
@@ -236,9 +236,9 @@ fn after_a_failed_commit_everything_is_looked_at() {
             lab.say("service three clusterIP 10.96.0.3 port 80");
             *faulty.reconciler.kernel() =
                 Faulty::new(client(IpFamily::V4), Faults { before: 0, after: 0 }, 1);
-            let way = if faults.before > 0 { Way::Rewritten } else { Way::Adopted };
-            assert_eq!(faulty.look().expect("another try").way, way);
-            let found = Reconciler::new(client(IpFamily::V4)).sync(lab.plan(), Reason::Look);
+            let outcome = if faults.before > 0 { SyncOutcome::Rewritten } else { SyncOutcome::UpToDate };
+            assert_eq!(faulty.verify().expect("another try").outcome, outcome);
+            let found = Reconciler::new(client(IpFamily::V4)).sync(lab.plan(), Trigger::verify());
             assert_eq!(found.expect("a start"), SyncReport::default());
             faulty.reconciler.remove_everything().expect("the table goes");
         }
@@ -260,7 +260,7 @@ fn service_ranges_are_each_familys_own() {
         let mut lab = Lab::with(world, client(IpFamily::V4));
         let done = lab.then("gone serviceCIDR more");
         assert_eq!(done.changed, "chain cluster-ips-check changed");
-        assert_eq!((done.report.way, done.report.commits), (Way::Rewritten, 1));
+        assert_eq!((done.report.outcome, done.report.commits), (SyncOutcome::Rewritten, 1));
     });
 }
 
@@ -268,7 +268,7 @@ fn service_ranges_are_each_familys_own() {
 #[test]
 fn a_node_that_changes_its_zone_plans_again_and_writes_what_differs() {
     in_namespace(|| {
-        let mut lab = Lab::of(
+        let mut lab = Lab::new(
             "node a addresses 192.0.2.1 podCIDR 10.244.1.0/24 zone east
              service one clusterIP 10.96.0.1 port 80→8080
              endpoint one 10.244.1.1 node a forZone east
@@ -281,7 +281,7 @@ fn a_node_that_changes_its_zone_plans_again_and_writes_what_differs() {
         let done = lab.then("node a addresses 192.0.2.1 podCIDR 10.244.1.0/24 zone north");
         assert_eq!(
             done.changed,
-            "endpoints +1 ~1, hairpin-connections +1, services ~1, ways +1, chain cluster-2 new"
+            "dispatch +1, endpoints +1 ~1, hairpin-connections +1, services ~1, chain cluster-2 new"
         );
     });
 }
@@ -290,7 +290,8 @@ fn a_node_that_changes_its_zone_plans_again_and_writes_what_differs() {
 #[test]
 fn services_that_share_an_endpoint_share_its_hairpin() {
     in_namespace(|| {
-        let mut lab = Lab::of("service one clusterIP 10.96.0.1 port 80→8080\nendpoint one 10.244.1.1 node a");
+        let mut lab =
+            Lab::new("service one clusterIP 10.96.0.1 port 80→8080\nendpoint one 10.244.1.1 node a");
         let done = lab.then("service two clusterIP 10.96.0.2 port 80→8080\nendpoint two 10.244.1.1 node a");
         assert_eq!(done.changed, "cluster-ips +1, endpoints +1, services +1");
         let done = lab.then("gone service one");
@@ -304,17 +305,17 @@ fn services_that_share_an_endpoint_share_its_hairpin() {
 #[test]
 fn affinity_that_is_switched_off_goes_in_two_steps() {
     in_namespace(|| {
-        let mut lab = Lab::of(
+        let mut lab = Lab::new(
             "service one clusterIP 10.96.0.1 port 80→8080 sessionAffinity ClientIP 600
              endpoint one 10.244.1.1 node a
              endpoint one 10.244.1.9 node a",
         );
         let done = lab.then("service one clusterIP 10.96.0.1 port 80→8080");
-        // A packet of a moment ago may still be on the old way, so what that needs stays for a moment.
-        assert_eq!(done.changed, "endpoints +2, services ~1, ways +1, chain cluster-2 new");
-        assert_eq!(done.report.lingering, 5);
-        assert_eq!(lab.finish().changed, "sticky-endpoints -2, sticky-pools -1, sticky-slots -2");
-        assert_eq!(lab.look().expect("a look"), SyncReport::default());
+        // A packet under way may still need the old elements, so they stay for a moment.
+        assert_eq!(done.changed, "dispatch +1, endpoints +2, services ~1, chain cluster-2 new");
+        assert_eq!(done.report.deferred_objects(), 5);
+        assert_eq!(lab.run_deferred().changed, "sticky-endpoints -2, sticky-pools -1, sticky-slots -2");
+        assert_eq!(lab.verify().expect("a verification"), SyncReport::default());
     });
 }
 
@@ -325,7 +326,7 @@ const STICKY: &str = "service one clusterIP 10.96.0.1 port 80→8080 sessionAffi
 #[test]
 fn another_timeout_is_another_chain_and_keeps_every_client() {
     in_namespace(|| {
-        let mut lab = Lab::of(STICKY);
+        let mut lab = Lab::new(STICKY);
         let id = "7:1000";
         nft(&[
             "add",
@@ -338,7 +339,7 @@ fn another_timeout_is_another_chain_and_keeps_every_client() {
         let done = lab.then("service one clusterIP 10.96.0.1 port 80→8080 sessionAffinity ClientIP 900");
         assert_eq!(
             done.changed,
-            "services ~1, ways +1, chain cluster-sticky-1-900s new, chain sticky-1-900s new"
+            "dispatch +1, services ~1, chain cluster-sticky-1-900s new, chain sticky-1-900s new"
         );
         assert_eq!(lab.count(SetName::Affinity), 1);
     });
@@ -379,7 +380,7 @@ fn addresses_written_with_leading_zeros_are_written_plainly() {
                  endpoint one {endpoint} node a"
             )
         };
-        let mut lab = Lab::of(&facts("172.30.0.041", "203.0.113.000/025", "010.180.0.001"));
+        let mut lab = Lab::new(&facts("172.30.0.041", "203.0.113.000/025", "010.180.0.001"));
         let listing = nft(&["list", "table", "ip", "kube-proxy"]);
         for wanted in ["172.30.0.41 . tcp . 80", "10.180.0.1 . 8080"] {
             assert!(listing.contains(wanted), "no {wanted} in {listing}");
@@ -393,7 +394,7 @@ fn addresses_written_with_leading_zeros_are_written_plainly() {
 #[test]
 fn an_endpoint_leaves_a_sticky_pool_at_once_whatever_else_changes() {
     in_namespace(|| {
-        let mut lab = Lab::of(&format!(
+        let mut lab = Lab::new(&format!(
             "{STICKY}\nendpoint one 10.244.1.9 node a
              service two clusterIP 10.96.0.2 port 80→8080
              endpoint two 10.244.1.2 node a"
@@ -402,10 +403,10 @@ fn an_endpoint_leaves_a_sticky_pool_at_once_whatever_else_changes() {
             "gone endpoint one 10.244.1.9
              service two clusterIP 10.96.0.2 port 80→8080 sessionAffinity ClientIP 600",
         );
-        // Only what the second Service's old way needs stays for a moment.
-        assert_eq!(done.report.lingering, 1);
+        // Only what packets under way to the second Service need stays for a moment.
+        assert_eq!(done.report.deferred_objects(), 1);
         assert_eq!(lab.count(SetName::StickyEndpoints), 2, "one of each Service");
-        assert_eq!(lab.finish().changed, "endpoints -1");
+        assert_eq!(lab.run_deferred().changed, "endpoints -1");
     });
 }
 
@@ -417,7 +418,7 @@ fn a_new_length_of_source_ranges_is_made_before_it_is_used() {
                 "service one LoadBalancer 203.0.113.7 clusterIP 10.96.0.1 port 80→8080 sourceRanges {ranges}"
             )
         };
-        let mut lab = Lab::of(&(facts("198.51.100.0/24") + "\nendpoint one 10.244.1.1 node a"));
+        let mut lab = Lab::new(&(facts("198.51.100.0/24") + "\nendpoint one 10.244.1.1 node a"));
         let done = lab.then(&facts("198.51.100.0/24,198.18.0.0/25"));
         // First the set and the rule that looks it up, then the elements: who is admitted is admitted all the time.
         assert_eq!(

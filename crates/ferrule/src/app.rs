@@ -8,25 +8,23 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ferrule_backends::{Backend, BackendError, ModeChoice, backend, cleanup};
+use ferrule_config::cli::version::{self, Request};
+use ferrule_config::cli::{self, CommandLine, flags, help};
+use ferrule_config::go::escaped;
+use ferrule_config::settings::{FlagOnly, Problems, Settings};
+use ferrule_config::{CompleteError, Completed, complete, configz, encode, file};
 use ferrule_kernel::sandbox::SandboxError;
 use ferrule_kernel::sys;
 use ferrule_watch::server::SecretUrl;
 use tracing::{error, info, warn};
 
 use crate::causes::with_causes;
-use crate::cleanup::{self, CleanupError};
-use crate::cli::version::{self, Request};
-use crate::cli::{self, CommandLine, flags, help};
-use crate::config::live::LiveConfig;
-use crate::config::{CompleteError, Completed, complete, encode::encode};
-use crate::config_file;
-use crate::go::escaped;
+use crate::config_reload::LiveConfig;
 use crate::host::{self, RealFiles};
-use crate::http::configz;
 use crate::logging::{self, LogHandle};
 use crate::run::{self, Ended, Source, Start, StartError};
 use crate::sandbox;
-use crate::settings::{FlagOnly, Problems, ProxyMode, Settings};
 
 /// Why a run ended badly, after the command line was understood.
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +49,8 @@ pub enum Failure {
     },
     /// Something could not be removed.
     #[error("error while tearing down")]
-    Cleanup(#[source] Box<CleanupError>),
-    /// The configuration changed in a way that needs a new process, which whoever runs this one starts.
+    Cleanup(#[source] Box<BackendError>),
+    /// The configuration changed in a way that needs a new process, which the supervisor starts.
     #[error("the content of the configuration file was updated")]
     Restart,
     /// Rights could not be given up.
@@ -63,12 +61,6 @@ pub enum Failure {
     Start(#[source] Box<StartError>),
 }
 
-impl From<CleanupError> for Failure {
-    fn from(error: CleanupError) -> Self {
-        Self::Cleanup(Box::new(error))
-    }
-}
-
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         Self::Start(Box::new(error))
@@ -76,7 +68,7 @@ impl From<StartError> for Failure {
 }
 
 impl From<Problems> for Failure {
-    /// kube-proxy looks at logging first, and says so.
+    /// kube-proxy validates logging first, and says so.
     fn from(problems: Problems) -> Self {
         let about_logging = problems.0.iter().all(|problem| problem.path.starts_with("logging."));
         if about_logging { Self::Logging(problems) } else { Self::Validate(problems) }
@@ -120,7 +112,7 @@ fn with_command_line(program: &str, line: &CommandLine) -> ExitCode {
 
 fn logged(program: &str, line: &CommandLine) -> ExitCode {
     // Before the first thread is started, which is the log's.
-    sys::share_memory_between_threads();
+    sys::limit_malloc_arenas();
     let log = logging::install();
     let result = act(program, line, &log);
     if let Err(failure) = &result {
@@ -133,20 +125,20 @@ fn logged(program: &str, line: &CommandLine) -> ExitCode {
 fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure> {
     let mut content = None;
     let completed = complete(line, |path| {
-        let bytes = config_file::read_at_start(path)?;
+        let bytes = file::read_at_start(path)?;
         content = Some(bytes.clone());
         Ok(bytes)
     })?;
     if !completed.strict_warnings.is_empty() {
         info!(err = %completed.strict_warnings.join("\n"), "Using lenient decoding as strict decoding failed");
     }
-    // Before the rest is looked at, so that complaints about it come in the form that was asked for.
+    // Before the rest is validated, so that its problems are logged in the form that was asked for.
     if let Ok(settings) = Settings::resolve_logging(&completed) {
         log.configure(&settings);
     }
     log_flags(line, &completed);
     log_warnings(&completed);
-    let settings = Settings::resolve(&completed, &FlagOnly::of(line))?;
+    let settings = Settings::resolve(&completed, &FlagOnly::from_command_line(line))?;
     let path = line.text(flags::WRITE_CONFIG_TO);
     if !path.is_empty() {
         let text = encode(&completed.effective.to_written());
@@ -155,41 +147,56 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
         return Ok(());
     }
     if line.is_on(flags::CLEANUP) {
-        return Ok(cleanup::everything()?);
+        return clean_up();
     }
+    let mut backend = backend(settings.mode);
     if line.is_on(flags::INIT_ONLY) {
         host::tune(&settings, &mut RealFiles);
-        if settings.mode == ProxyMode::Iptables {
-            run::prepare_iptables(&settings)?;
-        }
-        return Ok(());
+        return Ok(run::prepare_host(&mut *backend, &settings)?);
     }
-    serve((program, line), &completed, (&settings, content), log)
+    serve(Configured { program, line, completed, settings, content }, backend, log)
 }
 
-fn serve(
-    (program, line): (&str, &CommandLine),
-    completed: &Completed,
-    (settings, content): (&Settings, Option<Vec<u8>>),
-    log: &LogHandle,
-) -> Result<(), Failure> {
+/// Removes what every mode left.
+fn clean_up() -> Result<(), Failure> {
+    let (removed, result) = cleanup::remove_leftovers(None);
+    run::log_removed(&removed);
+    result.map_err(|error| Failure::Cleanup(Box::new(error)))?;
+    info!("Cleaned up");
+    Ok(())
+}
+
+/// What the program was asked to do, once all of it is valid.
+struct Configured<'a> {
+    /// The name it was called by.
+    program: &'a str,
+    line: &'a CommandLine,
+    completed: Completed,
+    settings: Settings,
+    /// What the configuration file held when it was read, if there is one.
+    content: Option<Vec<u8>>,
+}
+
+fn serve(configured: Configured<'_>, backend: Box<dyn Backend>, log: &LogHandle) -> Result<(), Failure> {
+    let Configured { program, line, completed, settings, content } = configured;
     let source = match line.text(flags::MANIFESTS) {
         path if path.is_empty() => Source::Server { program: program.to_owned() },
         path => Source::Manifests(path.into()),
     };
     host::adjust_oom_score(settings.oom_score_adj, &mut RealFiles);
-    let mut read = source.files(settings);
+    let mut read = source.files(&settings);
     read.extend(Some(line.text(flags::CONFIG)).filter(|path| !path.is_empty()).map(PathBuf::from));
-    sandbox::enter(settings, &read)?;
-    let watched = content.map(|content| LiveConfig::new(line, completed, content));
+    sandbox::enter(&settings, backend.rights(), &read)?;
+    let watched = content.map(|content| LiveConfig::new(line, &completed, content));
     info!(version = version::short(), "Version info");
     let ended = run::run(Start {
-        settings: settings.clone(),
+        settings,
+        backend,
         source,
         configuration: watched,
         configz: configz::page(&completed.effective.to_written()),
-        flags: flags_with_values(line, completed),
-        mode_was_unset: completed.mode_was_unset,
+        flags: flags_with_values(line, &completed),
+        mode_choice: if completed.mode_was_unset { ModeChoice::Default } else { ModeChoice::Explicit },
         log: log.clone(),
     })?;
     run::log_end(ended);
@@ -209,11 +216,11 @@ fn log_flags(line: &CommandLine, completed: &Completed) {
 fn flags_with_values(line: &CommandLine, completed: &Completed) -> Vec<(String, String)> {
     let without_file = line.text(flags::CONFIG).is_empty();
     let value = |name: &str| match name {
-        flags::PROXY_MODE if without_file => completed.effective.configuration.mode.clone(),
+        flags::PROXY_MODE if without_file => completed.effective.configuration.mode.text().to_owned(),
         flags::DETECT_LOCAL_MODE if without_file => {
             completed.effective.configuration.detect_local_mode.clone()
         }
-        // Its user and password are nobody's to see.
+        // It may hold a password or a token.
         flags::MASTER => SecretUrl::new(&line.text(name)).to_string(),
         name => line.text(name),
     };

@@ -1,14 +1,14 @@
-//! File descriptors: as many as this process may have, and who may use how many of them.
+//! File descriptors: the limit of this process, and the shares of HTTP.
 //!
-//! Anybody who reaches a port can make this process open a socket. What the rules depend on (netlink, the API server, files, the
-//! programs that are run) must find descriptors left all the same, so connections and listeners have a share each.
+//! Any client can make this process open a socket. Netlink, the API server, files and subprocesses, on which the rules depend,
+//! must still find free descriptors, so connections and listeners are limited to a share each.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::info;
 
 /// Kept for everything that is not HTTP: some forty are in use, and a run of iptables takes ten more.
 const RESERVED: u64 = 128;
-/// More connections than this at a time are of no use to anybody but an attacker.
+/// Only an attacker needs more connections at a time.
 const MAX_CONNECTIONS: u64 = 1024;
 
 /// How many descriptors HTTP may use.
@@ -16,12 +16,12 @@ const MAX_CONNECTIONS: u64 = 1024;
 pub struct Shares {
     /// For connections.
     pub connections: usize,
-    /// For sockets that listen.
+    /// For listening sockets.
     pub listeners: usize,
 }
 
 impl Shares {
-    /// The shares under a limit on the process's descriptors. Where there are few, every purpose gets less.
+    /// The shares under a limit on the process's descriptors; a low limit reduces all of them.
     pub fn under(limit: u64) -> Self {
         let for_http = limit.saturating_sub(RESERVED.min(limit / 2));
         let connections = MAX_CONNECTIONS.min(for_http / 2);
@@ -30,15 +30,15 @@ impl Shares {
     }
 }
 
-/// Raises the soft limit on descriptors to the hard one, and tells what that leaves for HTTP.
+/// Raises the soft limit on descriptors to the hard one, and returns the shares of HTTP.
 ///
-/// The soft limit is 1024 by tradition, for programs that use `select`. This one does not, and neither do the programs it runs:
-/// they have few descriptors open and inherit none of ours.
+/// The soft limit is 1024 by tradition, for programs that use `select`. This one does not, and neither do its subprocesses: they
+/// open few descriptors and inherit none.
 pub fn raise_limit() -> Shares {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let is_raised =
         current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
-    // No limit at all is how `None` reads.
+    // `None` means unlimited.
     let limit = if is_raised { maximum } else { current }.unwrap_or(u64::MAX);
     let shares = Shares::under(limit);
     info!(v = 2, limit, connections = shares.connections, listeners = shares.listeners, "File descriptors");

@@ -1,52 +1,54 @@
-//! Kubernetes Events (`events.k8s.io/v1`): what an operator is told with `kubectl get events`, beside the log.
+//! Kubernetes Events (`events.k8s.io/v1`), which operators see with `kubectl get events`, beside the log.
 //!
-//! A [`Recorder`] takes what happens from anywhere and never waits: it drops what a full [`Queue`] cannot hold. A thread
-//! sends, with `book` deciding what is new and what only happened again. Without an API server the queue is dropped, and
-//! what is recorded goes nowhere. What Events say is in `occasions`.
+//! A [`Recorder`] can be used from any thread and never blocks: a full [`Queue`] drops records. A thread sends them, with
+//! `aggregator` turning repeated ones into series. Without an API server the queue is dropped, and records go nowhere. The texts
+//! of Events are in `templates`.
 
-mod book;
-mod occasions;
-mod sending;
-mod shape;
+mod aggregator;
+mod record;
+mod sender;
+mod templates;
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use ferrule_model::NodeName;
 
-pub use book::{Book, Deed};
-pub use occasions::*;
-pub use sending::{EventSink, Sending, Unsent};
-pub use shape::{Occurrence, Regarding, Reporter, Severity};
+pub use record::{EventRecord, Reporter};
+#[cfg(test)]
+pub use sender::SendError;
+pub use sender::{EventSender, EventSink};
+pub use templates::*;
 
 use crate::health::Moment;
-use crate::threads;
+use ferrule_kernel::threads;
 
-/// Upstream's queue; who is faster than the API server loses the rest.
-const QUEUE: usize = 1000;
+/// The capacity of kube-proxy's queue.
+const QUEUE_CAPACITY: usize = 1000;
 
-/// Takes what happens. Cheap to clone.
+/// Records Events. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     node: NodeName,
-    queue: SyncSender<Occurrence>,
+    queue: SyncSender<EventRecord>,
 }
 
-/// What was recorded and not sent yet.
+/// Recorded Events that were not sent yet.
 #[derive(Debug)]
 pub struct Queue {
-    occurrences: Receiver<Occurrence>,
+    records: Receiver<EventRecord>,
 }
 
-/// A recorder for the proxy of a node, and what it fills.
+/// A recorder for the proxy of a node, and its queue.
 pub fn channel(node: NodeName) -> (Recorder, Queue) {
-    let (queue, occurrences) = mpsc::sync_channel(QUEUE);
-    (Recorder { node, queue }, Queue { occurrences })
+    let (queue, records) = mpsc::sync_channel(QUEUE_CAPACITY);
+    (Recorder { node, queue }, Queue { records })
 }
 
 impl Recorder {
-    /// One that records nothing.
-    pub fn nowhere() -> Self {
+    /// A recorder whose Events go nowhere.
+    #[cfg(test)]
+    pub fn disabled() -> Self {
         channel(NodeName::new("")).0
     }
 
@@ -55,18 +57,18 @@ impl Recorder {
         &self.node
     }
 
-    /// Something happens now.
-    pub fn record(&self, occasion: Occasion) {
-        // A full queue loses it, as upstream's does; a closed one means that there is nobody to send to.
-        let _ = self.queue.try_send(occasion.at(Moment::now()));
+    /// Records an Event that happens now.
+    pub fn record(&self, template: EventTemplate) {
+        // A full queue drops it, as kube-proxy's does; a closed one means that there is no API server.
+        let _ = self.queue.try_send(template.at(Moment::now()));
     }
 }
 
 impl Queue {
-    /// Sends, from a thread that ends with the program.
-    pub fn send_by(self, sink: impl EventSink + 'static, reporter: Reporter) -> io::Result<()> {
+    /// Sends the Events from a thread that ends with the process.
+    pub fn spawn_sender(self, sink: impl EventSink + 'static, reporter: Reporter) -> io::Result<()> {
         let log = tracing::dispatcher::get_default(Clone::clone);
-        let work = move || Sending::new(sink, reporter).run(&self.occurrences);
+        let work = move || EventSender::new(sink, reporter).run(&self.records);
         threads::spawn("events", move || tracing::dispatcher::with_default(&log, work)).map(drop)
     }
 }

@@ -1,11 +1,11 @@
-//! Whether this proxy is well, and what load balancers are told about it: pure state, told what happened and when.
+//! The health of this proxy and of its Services, as pure state: events and their times go in, reports come out.
 //!
-//! Answering over HTTP is [`crate::http`]'s work.
+//! HTTP is in [`crate::http`].
 
 mod clock;
 mod proxy;
 mod services;
 
 pub use clock::Moment;
-pub use proxy::{Eligibility, ProxyHealth, Report};
-pub use services::{ServiceAnswer, ServiceHealth};
+pub use proxy::{Eligibility, HealthReport, ProxyHealth};
+pub use services::ServiceHealth;

@@ -1,7 +1,7 @@
-//! What is set on the host itself before anything is served: limits and timeouts of conntrack, and this process's OOM score.
+//! Host settings that are written before anything is served: limits and timeouts of conntrack, and this process's OOM score.
 //!
 //! `conntrack` says what to write, in kube-proxy's order; [`tune`] writes it. What cannot be written (a read-only
-//! `/proc/sys`, no such module, a network namespace that is not the host's) costs one line and nothing else: packets flow
+//! `/proc/sys`, no such module, a network namespace that is not the host's) costs one log line and nothing else: packets flow
 //! without it. Settings of a mode are the mode's own.
 
 mod conntrack;
@@ -11,26 +11,25 @@ mod files;
 use std::thread;
 use std::time::Duration;
 
+use ferrule_config::settings::Settings;
 use tracing::{info, warn};
 
 use crate::causes::with_causes;
-use crate::settings::Settings;
-pub use conntrack::{HASH_SIZE, Unwritten, max_connections, set_conntrack};
-pub use cpus::count as count_cpus;
+use conntrack::set_conntrack;
 pub use files::{HostFiles, RealFiles};
 
 const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";
 /// The file is tried twice, this long apart, as kube-proxy does, unless we lack the permission.
-const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Sets everything that the settings ask for; says in one line what stays as it was, and returns it.
+/// Applies the settings; logs and returns what could not be written.
 pub fn tune(settings: &Settings, files: &mut impl HostFiles) -> Option<String> {
     let cpus = cpus::online(files);
     let unwritten = set_conntrack(&settings.conntrack, cpus, files);
     if unwritten.is_empty() {
         return None;
     }
-    let names: Vec<_> = unwritten.iter().map(ToString::to_string).collect();
+    let names: Vec<_> = unwritten.iter().map(|error| with_causes(error)).collect();
     let problem = names.join("; ");
     warn!(
         problem,
@@ -39,10 +38,10 @@ pub fn tune(settings: &Settings, files: &mut impl HostFiles) -> Option<String> {
     Some(problem)
 }
 
-/// Sets how readily the kernel ends this process when memory runs out. To lower it takes a right that is given up afterwards.
+/// Sets how readily the kernel kills this process when memory runs out. Lowering it needs a capability that is dropped afterwards.
 #[expect(
     clippy::disallowed_methods,
-    reason = "there is no state to wait for: the kernel said no, and may not again"
+    reason = "there is no state to wait for: the kernel may accept the second write"
 )]
 pub fn adjust_oom_score(score: i32, files: &mut impl HostFiles) {
     let value = score.to_string();
@@ -51,11 +50,11 @@ pub fn adjust_oom_score(score: i32, files: &mut impl HostFiles) {
         if error.is_not_permitted() {
             return Err(error);
         }
-        thread::sleep(BETWEEN_TRIES);
+        thread::sleep(RETRY_DELAY);
         files.write(OOM_SCORE_ADJ, &value)
     });
     if let Err(error) = result {
-        info!(v = 2, err = with_causes(&error), "The OOM score stays as it is");
+        info!(v = 2, err = with_causes(&error), "Cannot set the OOM score");
     }
 }
 

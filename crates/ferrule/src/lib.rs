@@ -1,33 +1,24 @@
-//! kube-proxy rebuilt: flags, configuration, logging, and the run loop.
+//! kube-proxy rebuilt: the run loop, and everything a running proxy serves, logs and reports.
 //!
-//! A library so that tests can reach every part; the program in `main.rs` only calls [`app::run`]. Reading order:
-//! [`cli`] (what was asked), [`config`] (what is in effect), [`settings`] (what it means), [`resolve`] (what it means on
-//! this node), [`run`] (the loop), [`logging`], [`config_watch`].
+//! A library only for the tests in `tests/` that need a part of the process itself; the program in `main.rs` calls
+//! [`app::run`]. Everything else is private, so that the compiler sees dead code. Reading order: [`app`] (one run of
+//! the program), `run` (the loop), [`logging`]. Flags and configuration are in `ferrule_config`.
 
 #![forbid(unsafe_code)]
 
 pub mod app;
-pub mod causes;
-pub mod cleanup;
-pub mod cli;
-pub mod config;
-pub mod config_file;
-pub mod config_watch;
+mod causes;
+mod config_reload;
 pub mod descriptors;
-pub mod events;
-pub mod gates;
-pub mod go;
-pub mod health;
-pub mod host;
-pub mod http;
+mod events;
+mod health;
+mod host;
+mod http;
 pub mod logging;
-pub mod metrics;
-pub mod notify;
+mod metrics;
+mod notify;
 pub mod panics;
-pub mod profiles;
-pub mod resolve;
-pub mod run;
+mod profiles;
+mod run;
 mod sandbox;
-pub mod settings;
-pub mod status;
-pub mod threads;
+mod status;

@@ -4,13 +4,13 @@
 //! `trace` 4; a field `v` says another one. Installed once, as text, and configured again when the settings are known
 //! or change. Nothing is written unless an event happens.
 //!
-//! Whoever logs never waits: lines go through a bounded queue to a thread that writes them. Values are cut at a length that
-//! one line can bear, and characters that do not print are escaped, since names and errors come from others.
+//! Logging never blocks: lines go through a bounded queue to a thread that writes them. Long values are cut, and unprintable
+//! characters escaped, since names and errors may come from an attacker.
 
 mod bounded;
 mod fields;
+mod final_line;
 mod json;
-mod last_words;
 mod layer;
 mod queue;
 mod sink;
@@ -21,25 +21,25 @@ mod writer;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ferrule_config::settings::LoggingSettings;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
-use crate::settings::LoggingSettings;
-pub use last_words::last_words;
+pub use final_line::write_final_line;
 use layer::KlogLayer;
 use sink::Sink;
 use verbosity::Verbosity;
 
-/// The target of events whose message is written as it is, without quotes.
+/// The target of events whose message is written without quotes.
 pub const UNSTRUCTURED: &str = "ferrule::unstructured";
 
-/// How long a flush may take: whoever reads the log may have stopped, and the process must end all the same.
-const FLUSH_LIMIT: Duration = Duration::from_secs(2);
+/// How long a flush may take: the reader may have stopped, and the process must exit all the same.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The log of this process, once it is installed.
 static INSTALLED: OnceLock<LogHandle> = OnceLock::new();
 
-/// A way to the installed log.
+/// A handle to the installed log.
 #[derive(Clone, Debug)]
 pub struct LogHandle {
     verbosity: Arc<Verbosity>,
@@ -54,7 +54,7 @@ impl Default for LogHandle {
 }
 
 impl LogHandle {
-    /// Takes over new settings, for lines from now on.
+    /// Applies new settings to the following lines.
     pub fn configure(&self, settings: &LoggingSettings) {
         self.verbosity.configure(settings);
         self.sink.configure(settings);
@@ -65,12 +65,12 @@ impl LogHandle {
         self.verbosity.set(verbosity);
     }
 
-    /// Writes out what is buffered, within two seconds or not at all.
+    /// Flushes the buffers, within two seconds or not at all.
     pub fn flush(&self) {
-        self.sink.flush(FLUSH_LIMIT);
+        self.sink.flush(FLUSH_TIMEOUT);
     }
 
-    /// How many lines were dropped since the start, because nobody read them in time or they could not be written.
+    /// Lines dropped since the start, because the queue was full or the write failed.
     pub fn dropped(&self) -> u64 {
         self.sink.dropped()
     }

@@ -13,7 +13,7 @@ use ferrule_kernel::sys::ProfiledAllocator;
 static ALLOCATOR: ProfiledAllocator = ProfiledAllocator;
 
 fn main() -> ExitCode {
-    ferrule::panics::end_the_process();
+    ferrule::panics::install_hook();
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next().unwrap_or_default();
     ferrule::app::run(&program, &arguments.collect::<Vec<_>>())

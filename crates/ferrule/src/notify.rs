@@ -1,6 +1,6 @@
 //! Readiness for systemd (`Type=notify`): one datagram to `$NOTIFY_SOCKET` when all rules are in the kernel.
 //!
-//! Sent from a thread of its own: whoever should read it may be busy, and the loop waits for nobody.
+//! Sent from a thread of its own: the receiver may be busy, and the loop must not block.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -10,28 +10,28 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::threads;
+use ferrule_kernel::threads;
 
 const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// How long whoever started this program may take to read; systemd gives up on a start after one and a half minutes.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long the receiver may take to read; systemd's start timeout is one and a half minutes.
+const SEND_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Tells whoever started this program, if it wants to know, that it is ready.
+/// Notifies the supervisor, if there is one, that the proxy is ready.
 pub fn ready() {
     let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else { return };
     let shown = socket.display().to_string();
-    let told = threads::spawn("notify", move || {
-        if let Err(error) = send(socket.as_bytes(), b"READY=1\n", PATIENCE) {
-            warn!(err = %error, socket = %socket.display(), "Cannot tell systemd that we are ready");
+    let started = threads::spawn("notify", move || {
+        if let Err(error) = send(socket.as_bytes(), b"READY=1\n", SEND_TIMEOUT) {
+            warn!(err = %error, socket = %socket.display(), "Cannot notify systemd of readiness");
         }
     });
-    if let Err(error) = told {
-        warn!(err = %error, socket = shown, "Cannot tell systemd that we are ready");
+    if let Err(error) = started {
+        warn!(err = %error, socket = shown, "Cannot notify systemd of readiness");
     }
 }
 
-/// A path, or with `@` in front an abstract name.
+/// The socket is a path, or an abstract name after `@`.
 fn send(socket: &[u8], message: &[u8], limit: Duration) -> io::Result<()> {
     let address = match socket.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -53,19 +53,19 @@ mod tests {
     }
 
     #[test]
-    fn a_path_and_an_abstract_name_are_told() {
+    fn a_path_and_an_abstract_name_are_notified() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket");
-        send(path.as_os_str().as_bytes(), b"READY=1\n", PATIENCE).expect("it is sent");
+        send(path.as_os_str().as_bytes(), b"READY=1\n", SEND_TIMEOUT).expect("it is sent");
         assert_eq!(received(&socket), b"READY=1\n");
 
         let name = format!("ferrule-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let socket = UnixDatagram::bind_addr(&address).expect("a socket");
-        send(format!("@{name}").as_bytes(), b"READY=1\n", PATIENCE).expect("it is sent");
+        send(format!("@{name}").as_bytes(), b"READY=1\n", SEND_TIMEOUT).expect("it is sent");
         assert_eq!(received(&socket), b"READY=1\n");
-        assert!(send(b"/nowhere/at/all", b"READY=1\n", PATIENCE).is_err());
+        assert!(send(b"/nowhere/at/all", b"READY=1\n", SEND_TIMEOUT).is_err());
     }
     #[test]
     fn a_reader_that_never_reads_is_given_up() {

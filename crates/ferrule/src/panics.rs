@@ -1,8 +1,8 @@
-//! What a panic does: the process ends with one line and exit code 2, whichever thread it happened on.
+//! Panics: on any thread they end the process with one log line and exit code 2.
 //!
-//! A process that lost one of its threads would stay half alive: healthy by its pages, deaf to its source. The rules stay in
-//! the kernel, and whoever runs the process starts it again. Only work that is asked for from outside and stands for
-//! itself, such as a page, runs [`contained`]: there a panic is an error like others.
+//! A process that lost a thread would stay half alive: healthy by its endpoints, but without updates. The rules stay in the
+//! kernel, and the supervisor restarts the process. Only self-contained work on behalf of a client, such as an HTTP request, runs
+//! [`contained`]: there a panic is an error like any other.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -20,48 +20,48 @@ use ferrule_kernel::subprocess;
 use ferrule_watch::server::is_catching_panics;
 use tracing::{error, info};
 
-use crate::logging::last_words;
+use crate::logging::write_final_line;
 
 /// The exit code of a process that panicked; Go programs have the same.
 pub const EXIT_CODE: i32 = 2;
 
-/// What a panic said.
+/// A caught panic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("panicked at {location}: {message}")]
 pub struct Panicked {
-    /// The panic's own words.
+    /// The panic message.
     pub message: String,
     /// The source file, line and column; empty if unknown.
     pub location: String,
 }
 
 thread_local! {
-    /// How many calls of `contained` this thread is inside of.
+    /// The nesting depth of `contained` on this thread.
     static CONTAINED: Cell<u32> = const { Cell::new(0) };
     static LAST: RefCell<Option<Panicked>> = const { RefCell::new(None) };
 }
 
-/// From now on a panic on any thread ends the process, unless it is contained. To be called before anything else.
-pub fn end_the_process() {
+/// From now on a panic on any thread ends the process, unless it is contained. To be called first.
+pub fn install_hook() {
     panic::set_hook(Box::new(|info| {
-        // A panic of a library that its caller expects and deals with is no reason either.
+        // Nor does a library's panic that its caller catches.
         if CONTAINED.get() == 0 && !is_catching_panics() {
-            end(info);
+            exit_process(info);
         }
-        LAST.set(Some(Panicked::described(info)));
+        LAST.set(Some(Panicked::from_hook(info)));
     }));
 }
 
-/// Runs work whose panic is an error of its own and nobody else's.
+/// Runs work whose panic is returned as an error.
 pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     CONTAINED.set(CONTAINED.get() + 1);
-    // What the work left half done is not used again: a page keeps no state, a connection is closed.
+    // Nothing uses what the work left half done: a handler keeps no state, a connection is closed.
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     CONTAINED.set(CONTAINED.get() - 1);
-    result.map_err(|payload| LAST.take().unwrap_or_else(|| Panicked::of(&*payload)))
+    result.map_err(|payload| LAST.take().unwrap_or_else(|| Panicked::from_payload(&*payload)))
 }
 
-/// The same for a future: each time it is polled.
+/// Like [`contained`], for every poll of a future.
 pub async fn contained_future<F: Future>(future: F) -> Result<F::Output, Panicked> {
     let mut future = pin!(future);
     poll_fn(|context| match contained(|| future.as_mut().poll(context)) {
@@ -71,52 +71,52 @@ pub async fn contained_future<F: Future>(future: F) -> Result<F::Output, Panicke
     .await
 }
 
-fn end(info: &PanicHookInfo<'_>) {
+fn exit_process(info: &PanicHookInfo<'_>) {
     static ENDING: AtomicBool = AtomicBool::new(false);
     if ENDING.swap(true, Ordering::SeqCst) {
-        // Another thread ends the process, and tells of its own panic, which may be the cause of this one.
+        // Another thread is ending the process and reports its own panic, which may be the cause of this one.
         loop {
             thread::park();
         }
     }
-    let Panicked { message, location } = Panicked::described(info);
+    let Panicked { message, location } = Panicked::from_hook(info);
     let current = thread::current();
     let mut fields = vec![("thread", current.name().unwrap_or("unnamed")), ("location", location.as_str())];
     let trace = Backtrace::capture();
     let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
     fields.extend(trace.as_deref().map(|trace| ("backtrace", trace)));
-    let told = "A thread panicked, exiting; the rules stay in the kernel";
-    last_words(told, &message, &fields, info.location());
-    subprocess::end_all_at_once();
+    let line = "A thread panicked, exiting; the rules stay in the kernel";
+    write_final_line(line, &message, &fields, info.location());
+    subprocess::try_kill_all();
     std::process::exit(EXIT_CODE);
 }
 
 impl Panicked {
-    /// Logs a contained panic: as an error the first time at its place in the source, at verbosity 2 from then on, since
-    /// whoever asks for a page can ask again and again.
-    pub fn tell(&self, what: &str) {
-        static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = told.insert(self.location.clone());
-        drop(told);
+    /// Logs a contained panic: as an error the first time for each place in the source, at verbosity 2 from then on, since a
+    /// client can repeat its request without end.
+    pub fn log(&self, what: &str) {
+        static LOGGED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = logged.insert(self.location.clone());
+        drop(logged);
         if is_first {
-            error!(err = %self, what, "Answering failed, the rest goes on");
+            error!(err = %self, what, "Request handler panicked");
         } else {
-            info!(v = 2, err = %self, what, "Answering failed again");
+            info!(v = 2, err = %self, what, "Request handler panicked again");
         }
     }
 
-    fn described(info: &PanicHookInfo<'_>) -> Self {
+    fn from_hook(info: &PanicHookInfo<'_>) -> Self {
         let location = info.location().map(ToString::to_string).unwrap_or_default();
-        Self { message: words(info.payload()), location }
+        Self { message: message_of(info.payload()), location }
     }
 
-    fn of(payload: &(dyn Any + Send)) -> Self {
-        Self { message: words(payload), location: String::new() }
+    fn from_payload(payload: &(dyn Any + Send)) -> Self {
+        Self { message: message_of(payload), location: String::new() }
     }
 }
 
-fn words(payload: &(dyn Any + Send)) -> String {
+fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }

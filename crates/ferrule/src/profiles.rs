@@ -1,7 +1,7 @@
-//! Profiles of the running program, in the form that `go tool pprof` and others of its kind read.
+//! Profiles of the running process in pprof format, for `go tool pprof` and compatible tools.
 //!
-//! Taking them is the work of [`ferrule_kernel::profiling`]; here their addresses get names (`symbols`) and are written
-//! (`pprof`). Who may ask, and how, is in [`crate::http`].
+//! Samples are taken by [`ferrule_kernel::profiling`]; here addresses are symbolised (`symbols`) and encoded (`pprof`). The
+//! endpoints are in [`crate::http`].
 
 mod mappings;
 mod pprof;
@@ -24,9 +24,9 @@ const OBJECTS: Kind = Kind { name: "inuse_objects", unit: "count" };
 const BYTES: Kind = Kind { name: "inuse_space", unit: "bytes" };
 const SPACE: Kind = Kind { name: "space", unit: "bytes" };
 
-/// What used the processor, for so long from now, or until nobody wants to know any more.
-pub fn of_processor(duration: Duration, is_given_up: &AtomicBool) -> Result<Vec<u8>, CpuProfileError> {
-    let taken = cpu::profile(duration, is_given_up)?;
+/// A CPU profile of this duration, or until it is cancelled.
+pub fn cpu_profile(duration: Duration, is_cancelled: &AtomicBool) -> Result<Vec<u8>, CpuProfileError> {
+    let taken = cpu::profile(duration, is_cancelled)?;
     let period = nanoseconds(cpu::PERIOD);
     let mut profile = Profile::new([SAMPLES, NANOSECONDS], (NANOSECONDS, period));
     profile.took = nanoseconds(taken.took);
@@ -38,20 +38,20 @@ pub fn of_processor(duration: Duration, is_given_up: &AtomicBool) -> Result<Vec<
     Ok(written(&profile))
 }
 
-/// Why there is no profile of what memory is in use.
+/// Why there is no heap profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeapProfileError {
-    /// One at a time: writing one takes more memory than the program itself.
+    /// One at a time: encoding one takes more memory than the program itself.
     #[error("another heap profile is being written; ask again when it is done")]
     Busy,
-    /// Nobody has kept an eye on it.
+    /// Sampling was not enabled at the start.
     #[error("allocations were not recorded from the start, so nothing is known of them")]
     NotRecorded,
 }
 
-/// What memory is in use, of all that was allocated since the start.
+/// The heap in use, of what was allocated since the start.
 #[expect(clippy::cast_possible_truncation, reason = "estimates, rounded")]
-pub fn of_heap() -> Result<Vec<u8>, HeapProfileError> {
+pub fn heap_profile() -> Result<Vec<u8>, HeapProfileError> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = match TURN.try_lock() {
         Ok(turn) => turn,
@@ -67,13 +67,13 @@ pub fn of_heap() -> Result<Vec<u8>, HeapProfileError> {
     Ok(written(&profile))
 }
 
-/// In the end as little memory is held as before: names are looked up in tables larger than what the program itself needs.
+/// Trims the heap afterwards: symbol tables are larger than everything else in memory.
 fn written(profile: &Profile) -> Vec<u8> {
     let mappings = mappings::own();
     let symbols = Symbols::read(&mappings);
     let bytes = profile.written(&mappings, |address| symbols.of(address));
     drop(symbols);
-    sys::give_back_freed_memory();
+    sys::trim_heap();
     bytes
 }
 

@@ -4,7 +4,8 @@ use std::io::{self, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ferrule::{logging, panics, threads};
+use ferrule::{logging, panics};
+use ferrule_kernel::threads;
 use tracing::info;
 
 /// What the process that this test starts is to do.
@@ -15,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[test]
 fn the_other_process() {
     let Ok(scenario) = std::env::var(SCENARIO) else { return };
-    panics::end_the_process();
+    panics::install_hook();
     let log = logging::install();
     info!("before it");
     match scenario.as_str() {

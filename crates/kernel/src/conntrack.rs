@@ -1,7 +1,7 @@
-//! The kernel's table of connections: listing flows and deleting single ones.
+//! Conntrack: listing flows and deleting single ones.
 //!
-//! Which flows are stale is the plan's matter. Asks the kernel to list only what is wanted; kernels before 5.8
-//! list more, and the rest is left out here.
+//! Which flows are stale is decided by the plan. The kernel filters the listing; kernels before 5.8 cannot, and the rest is
+//! filtered out here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -25,11 +25,10 @@ const FILTER: u16 = 25;
 const FILTER_ORIGINAL: u16 = 1;
 const FILTER_REPLY: u16 = 2;
 const STATUS_MASK: u16 = 26;
-/// In a status: packets went both ways.
+/// A bit of the status: packets went both ways.
 const SEEN_REPLY: u32 = 1 << 1;
 const PROTOCOL_STATE: u16 = 4;
-/// In what is said of a protocol's state: which protocol, the state itself, and the one in which a first packet was seen and
-/// no more.
+/// The protocol's own state, and the one it is in after the first packet.
 const TCP_STATE: u16 = 1;
 const TCP_SYN_SENT: u8 = 1;
 const SCTP_STATE: u16 = 3;
@@ -37,147 +36,147 @@ const SCTP_COOKIE_WAIT: u8 = 2;
 const STATE: u16 = 1;
 const IPV4_DESTINATION: u16 = 2;
 const IPV6_DESTINATION: u16 = 4;
-/// In a filter: which parts of the tuple count.
+/// Bits of a filter: which parts of the tuple must match.
 const BY_DESTINATION: u32 = 1 << 1;
 const BY_PROTOCOL: u32 = 1 << 3;
 const BY_DESTINATION_PORT: u32 = 1 << 5;
 
-/// TCP's number among protocols.
+/// The protocol number of TCP.
 pub const TCP: u8 = 6;
-/// UDP's.
+/// The protocol number of UDP.
 pub const UDP: u8 = 17;
-/// SCTP's.
+/// The protocol number of SCTP.
 pub const SCTP: u8 = 132;
 
-/// One connection, as far as it has ports.
+/// One connection of a protocol that has ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The number of its protocol.
+    /// The protocol number.
     pub protocol: u8,
-    /// From whom the first packet came, and to whom it was sent.
+    /// Source and destination of the first packet.
     pub original: Direction,
-    /// Who answers, and to whom: differs from the original where addresses are translated.
+    /// Source and destination of replies: not the reverse of the original if addresses are translated.
     pub reply: Direction,
-    /// Whether it is but an attempt to connect, which nobody answered yet.
-    pub is_attempt: bool,
-    /// All the kernel said about it, by which it is deleted.
+    /// Whether it is a connection attempt of TCP or SCTP without a reply so far.
+    pub is_unreplied: bool,
+    /// The kernel's attributes, which identify it for deletion.
     attributes: Vec<u8>,
 }
 
-/// The two ends of one direction.
+/// Source and destination of packets in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Direction {
-    /// Where packets come from.
+    /// The sender's address and port.
     pub source: SocketAddr,
-    /// Where packets go to.
+    /// The receiver's address and port.
     pub destination: SocketAddr,
 }
 
-/// Which flows are asked for.
+/// Which flows to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// Those that were sent somewhere.
-    SentTo(SentTo),
-    /// Attempts to connect that nobody answered yet.
-    Attempts,
+pub struct FlowQuery {
+    /// The family of their addresses.
+    pub family: Family,
+    /// The protocol number.
+    pub protocol: u8,
+    /// Which of them.
+    pub filter: FlowFilter,
 }
 
-/// Where flows were sent.
+/// A condition on the original direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SentTo {
-    /// All of the protocol.
-    Anywhere,
-    /// Those that were sent to this port of any address.
+pub enum FlowFilter {
+    /// All flows.
+    All,
+    /// Flows to this port of any address.
     Port(u16),
-    /// Those that were sent here.
-    Address(SocketAddr),
+    /// Flows to this address and port.
+    Destination(SocketAddr),
+    /// See [`Flow::is_unreplied`].
+    Unreplied,
 }
 
-impl Which {
-    fn covers(self, flow: &Flow) -> bool {
+impl FlowQuery {
+    fn matches(&self, flow: &Flow) -> bool {
         let destination = flow.original.destination;
-        match self {
-            Self::SentTo(SentTo::Anywhere) => true,
-            Self::SentTo(SentTo::Port(port)) => destination.port() == port,
-            Self::SentTo(SentTo::Address(address)) => destination == address,
-            Self::Attempts => flow.is_attempt,
-        }
+        let is_filtered = match self.filter {
+            FlowFilter::All => true,
+            FlowFilter::Port(port) => destination.port() == port,
+            FlowFilter::Destination(address) => destination == address,
+            FlowFilter::Unreplied => flow.is_unreplied,
+        };
+        flow.protocol == self.protocol && is_filtered
     }
 }
 
-/// The kernel's table of connections.
+/// A socket to conntrack.
 #[derive(Debug)]
 pub struct Conntrack {
     socket: Socket,
 }
 
 impl Conntrack {
-    /// A connection to the kernel.
+    /// Opens the socket.
     pub fn open() -> Result<Self, NetlinkError> {
         Ok(Self { socket: Socket::open(Protocol::Netfilter, &[])? })
     }
 
-    /// The flows of a family and protocol. An interrupted list may lack some.
+    /// All flows of a family and protocol. An interrupted list may lack some.
     pub fn flows(&mut self, family: Family, protocol: u8) -> Result<Dump<Flow>, NetlinkError> {
-        self.some_flows(family, (protocol, Which::SentTo(SentTo::Anywhere)), |_| true)
+        self.some_flows(FlowQuery { family, protocol, filter: FlowFilter::All }, |_| true)
     }
 
-    /// Some of them, and of those the wanted ones. The kernel picks them, and no others are kept: it may know millions.
+    /// The flows of a query that are wanted. The kernel applies the query, and only wanted flows are kept: there may be
+    /// millions.
     pub fn some_flows(
         &mut self,
-        family: Family,
-        (protocol, which): (u8, Which),
+        query: FlowQuery,
         is_wanted: impl Fn(&Flow) -> bool,
     ) -> Result<Dump<Flow>, NetlinkError> {
-        let is_asked_for = |flow: &Flow| flow.protocol == protocol && which.covers(flow) && is_wanted(flow);
-        let fixed = [family.number(), 0, 0, 0];
-        match self.list(&filtered(fixed, protocol, which), &is_asked_for) {
+        let is_match = |flow: &Flow| query.matches(flow) && is_wanted(flow);
+        match self.list(&filtered(query), &is_match) {
             Err(error)
-                if error
-                    .refusal()
-                    .is_some_and(|refusal| refusal.is(Errno::OPNOTSUPP) || refusal.is(Errno::INVAL)) =>
+                if error.rejection().is_some_and(|rejection| {
+                    rejection.is(Errno::OPNOTSUPP) || rejection.is(Errno::INVAL)
+                }) =>
             {
-                self.list(&fixed, &is_asked_for)
+                self.list(&fixed(query.family), &is_match)
             }
             listed => listed,
         }
     }
 
-    /// Deletes a flow. It does not matter if it is gone already.
+    /// Deletes a flow; succeeds if it is gone already.
     pub fn delete(&mut self, flow: &Flow) -> Result<(), NetlinkError> {
         let family = if flow.original.source.is_ipv4() { Family::Ip } else { Family::Ip6 };
-        let mut body = vec![family.number(), 0, 0, 0];
+        let mut body = fixed(family).to_vec();
         body.extend_from_slice(&flow.attributes);
         let request = Request { operation: "deleting a flow from conntrack", kind: DELETE, body: &body };
         match self.socket.request(request) {
-            Err(error) if error.refusal().is_some_and(|refusal| refusal.is(Errno::NOENT)) => Ok(()),
+            Err(error) if error.rejection().is_some_and(|rejection| rejection.is(Errno::NOENT)) => Ok(()),
             deleted => deleted,
         }
     }
 
-    fn list(
-        &mut self,
-        body: &[u8],
-        is_asked_for: &dyn Fn(&Flow) -> bool,
-    ) -> Result<Dump<Flow>, NetlinkError> {
+    fn list(&mut self, body: &[u8], is_match: &dyn Fn(&Flow) -> bool) -> Result<Dump<Flow>, NetlinkError> {
         let request = Request { operation: "listing conntrack's flows", kind: GET, body };
-        self.socket.dump(request, |message| flow(message).filter(is_asked_for))
+        self.socket.dump(request, |message| flow(message).filter(is_match))
     }
 }
 
-/// The flow a message tells of; `None` for those without ports.
+/// Decodes a flow; `None` if its protocol has no ports.
 pub fn flow(message: &Message<'_>) -> Option<Flow> {
     let attributes = message.attributes(FIXED);
     let (protocol, original) = direction(attributes.nested(ORIGINAL)?)?;
     let (_, reply) = direction(attributes.nested(REPLY)?)?;
-    let is_attempt = is_attempt(protocol, attributes);
+    let is_unreplied = is_unreplied(protocol, attributes);
     let attributes = message.body.get(FIXED..).unwrap_or_default().to_vec();
-    Some(Flow { protocol, original, reply, is_attempt, attributes })
+    Some(Flow { protocol, original, reply, is_unreplied, attributes })
 }
 
-/// What the kernel does not say so of is no attempt.
-fn is_attempt(protocol: u8, attributes: Attributes<'_>) -> bool {
-    let is_unanswered = attributes.number(STATUS).is_some_and(|status| status & SEEN_REPLY == 0);
+/// Without a state from the kernel it is taken to be replied.
+fn is_unreplied(protocol: u8, attributes: Attributes<'_>) -> bool {
+    let has_no_reply = attributes.number(STATUS).is_some_and(|status| status & SEEN_REPLY == 0);
     let (of_protocol, first) = match protocol {
         TCP => (TCP_STATE, TCP_SYN_SENT),
         SCTP => (SCTP_STATE, SCTP_COOKIE_WAIT),
@@ -185,7 +184,7 @@ fn is_attempt(protocol: u8, attributes: Attributes<'_>) -> bool {
     };
     let state = attributes.nested(PROTOCOL_STATE).and_then(|states| states.nested(of_protocol));
     let state = state.and_then(|state| state.get(STATE)).and_then(Attribute::byte);
-    is_unanswered && state == Some(first)
+    has_no_reply && state == Some(first)
 }
 
 fn direction(tuple: Attributes<'_>) -> Option<(u8, Direction)> {
@@ -210,17 +209,21 @@ fn addresses(attributes: Attributes<'_>) -> Option<(IpAddr, IpAddr)> {
     ipv4(1).zip(ipv4(2)).or_else(|| ipv6(3).zip(ipv6(4)))
 }
 
-/// Asks for some flows of one protocol.
-fn filtered(fixed: [u8; FIXED], protocol: u8, which: Which) -> Vec<u8> {
-    let (parts, address, port) = match which {
-        Which::Attempts | Which::SentTo(SentTo::Anywhere) => (BY_PROTOCOL, None, None),
-        Which::SentTo(SentTo::Port(port)) => (BY_PROTOCOL | BY_DESTINATION_PORT, None, Some(port)),
-        Which::SentTo(SentTo::Address(to)) => {
+fn fixed(family: Family) -> [u8; FIXED] {
+    [family.number(), 0, 0, 0]
+}
+
+/// A request that has the kernel apply the query.
+fn filtered(query: FlowQuery) -> Vec<u8> {
+    let (parts, address, port) = match query.filter {
+        FlowFilter::Unreplied | FlowFilter::All => (BY_PROTOCOL, None, None),
+        FlowFilter::Port(port) => (BY_PROTOCOL | BY_DESTINATION_PORT, None, Some(port)),
+        FlowFilter::Destination(to) => {
             (BY_PROTOCOL | BY_DESTINATION | BY_DESTINATION_PORT, Some(to.ip()), Some(to.port()))
         }
     };
     let mut writer = Writer::new();
-    writer.raw(&fixed);
+    writer.raw(&fixed(query.family));
     writer.nest(ORIGINAL, |writer| {
         if let Some(address) = address {
             writer.nest(TUPLE_ADDRESSES, |writer| match address {
@@ -229,13 +232,13 @@ fn filtered(fixed: [u8; FIXED], protocol: u8, which: Which) -> Vec<u8> {
             });
         }
         writer.nest(TUPLE_PROTOCOL, |writer| {
-            writer.byte(PROTOCOL_NUMBER, protocol);
+            writer.byte(PROTOCOL_NUMBER, query.protocol);
             if let Some(port) = port {
                 writer.bytes(DESTINATION_PORT, &port.to_be_bytes());
             }
         });
     });
-    if which == Which::Attempts {
+    if query.filter == FlowFilter::Unreplied {
         writer.bytes(STATUS, &0_u32.to_be_bytes());
         writer.bytes(STATUS_MASK, &SEEN_REPLY.to_be_bytes());
     }

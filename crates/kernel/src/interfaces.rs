@@ -1,6 +1,6 @@
-//! The addresses of this host's interfaces, and the news that some changed.
+//! The addresses of this host's interfaces, and notifications of their changes.
 //!
-//! Which of them serve anything is the plan's matter.
+//! Which of them accept NodePorts is decided by the plan.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,18 +20,18 @@ const ADDRESS_FIXED: usize = 8;
 const LINK_FIXED: usize = 16;
 /// The far end of a point-to-point link, or the address itself.
 const ADDRESS: u16 = 1;
-/// The near end, where that is another.
+/// The near end, where that is a different one.
 const LOCAL: u16 = 2;
 const LINK_NAME: u16 = 3;
 
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceAddress {
-    /// The number of the interface.
+    /// The interface index.
     pub interface: u32,
     /// The address; on point-to-point links our own end.
     pub address: IpAddr,
-    /// The length of the network's prefix.
+    /// The prefix length.
     pub prefix: u8,
 }
 
@@ -43,14 +43,14 @@ pub fn addresses() -> Result<Vec<InterfaceAddress>, NetlinkError> {
     socket.dump_whole(request, address)
 }
 
-/// The names of all interfaces by their numbers.
+/// The names of all interfaces by index.
 pub fn names() -> Result<BTreeMap<u32, String>, NetlinkError> {
     let mut socket = Socket::open(Protocol::Route, &[])?;
     let request = Request { operation: "listing interfaces", kind: GET_LINK, body: &[0; LINK_FIXED] };
     Ok(socket.dump_whole(request, link)?.into_iter().collect())
 }
 
-/// Removes an interface, with the addresses on it.
+/// Deletes an interface with its addresses.
 pub fn delete(interface: u32) -> Result<(), NetlinkError> {
     let mut body = [0; LINK_FIXED];
     body[4..8].copy_from_slice(&interface.to_ne_bytes());
@@ -58,19 +58,19 @@ pub fn delete(interface: u32) -> Result<(), NetlinkError> {
     Socket::open(Protocol::Route, &[])?.request(request)
 }
 
-/// Listens to changes of addresses.
+/// Receives notifications of address changes.
 #[derive(Debug)]
 pub struct AddressWatch {
     socket: Socket,
 }
 
 impl AddressWatch {
-    /// Listens from now on.
+    /// Receives every change from now on.
     pub fn open() -> Result<Self, NetlinkError> {
         Ok(Self { socket: Socket::open(Protocol::Route, &[IPV4_ADDRESSES, IPV6_ADDRESSES])? })
     }
 
-    /// Whether anything changed since last time, without waiting. To wait, poll the descriptor for reading.
+    /// Whether any address changed since the last call, without waiting. To wait, poll the descriptor for reading.
     pub fn changed(&mut self) -> Result<bool, NetlinkError> {
         let mut changed = false;
         loop {
@@ -88,7 +88,7 @@ impl AsFd for AddressWatch {
     }
 }
 
-/// The address a message tells of.
+/// Decodes an address; `None` if the message is not about a new one.
 pub fn address(message: &Message<'_>) -> Option<InterfaceAddress> {
     let [_, prefix, _, _, interface @ ..] = *message.body.first_chunk::<ADDRESS_FIXED>()?;
     let attributes = message.attributes(ADDRESS_FIXED);

@@ -1,14 +1,14 @@
-//! Sets of addresses (`ip_set`), as far as removing some needs it: by the `ipset` program, if there is one.
+//! Address sets (`ip_set`), only what cleanup needs, with the `ipset` program if it is installed.
 
 use std::process::Output;
 use std::time::Duration;
 
 use crate::subprocess::{self, Run, RunError};
 
-/// How long it may take. It asks the kernel a short question.
-const LIMIT: Duration = Duration::from_mins(1);
+/// It makes one short request to the kernel.
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The names of all sets; none where there is no program, or no such part of the kernel.
+/// The names of all sets; none if the program is not installed or the kernel has no sets.
 pub fn names() -> Vec<String> {
     match ipset(&["list", "-n"]) {
         Ok(output) if output.status.success() => {
@@ -18,11 +18,11 @@ pub fn names() -> Vec<String> {
     }
 }
 
-/// Removes a set; says whether that went well. One that a rule uses stays.
+/// Removes a set and returns whether it succeeded. A set that a rule uses stays.
 pub fn destroy(name: &str) -> bool {
     ipset(&["destroy", name]).is_ok_and(|output| output.status.success())
 }
 
 fn ipset(arguments: &[&str]) -> Result<Output, RunError> {
-    subprocess::run(&Run { program: "ipset", arguments, input: "", limit: LIMIT, cancel: None })
+    subprocess::run(&Run { program: "ipset", arguments, input: "", timeout: COMMAND_TIMEOUT, cancel: None })
 }

@@ -1,23 +1,24 @@
-//! The iptables programs: saving and restoring x_tables rules, and reading what was saved.
+//! The iptables commands: saving and restoring x_tables rules, and parsing what was saved.
 //!
-//! There is no kernel interface to use instead: what the `nft` variant writes into nf_tables is its own affair, and the
+//! There is no kernel interface to use instead: what the `nft` variant writes into nf_tables is private to it, and the
 //! `legacy` variant takes a lock that all users of iptables share.
-//! [`RestoreText`], [`Saved`] and [`RuleWords`] are pure; [`Programs`] runs `iptables-save` and `iptables-restore`. Which
-//! rules there should be is not known here.
+//! [`RestoreText`], [`Saved`] and [`CanonicalRule`] are pure; [`IptablesCommands`] runs `iptables-save` and
+//! `iptables-restore`. Which rules there should be is decided by the backends.
 
+mod canonical_rule;
+mod commands;
 mod error;
+pub mod legacy;
 mod lock;
-mod programs;
 mod restore_text;
 mod rule_text;
 mod saved;
-mod words;
 
+pub use canonical_rule::{CanonicalRule, Token, tokens};
+pub use commands::{IptablesCommands, LOCK_TIMEOUT_SECONDS, Variant};
 pub use error::IptablesError;
-pub use programs::{LOCK_PATIENCE_SECONDS, Programs, Variant};
 pub use restore_text::{IsChain, RestoreText, TableText};
 pub use rule_text::{
     Block, ChainName, Comment, Mark, Probability, Quoted, RuleArgument, RuleBuilder, RuleText,
 };
 pub use saved::{Saved, SavedChain, SavedRule, SavedTable};
-pub use words::{RuleWords, Word, words};

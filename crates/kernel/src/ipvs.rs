@@ -1,4 +1,4 @@
-//! Virtual servers of IPVS over generic netlink, as far as removing some needs it.
+//! IPVS virtual servers over generic netlink, only what cleanup needs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,12 +6,12 @@ use rustix::io::Errno;
 
 use crate::netlink::{Attributes, Message, NetlinkError, Protocol, Request, Socket, Writer};
 
-/// The part of the kernel that knows the numbers of all others.
+/// The generic netlink controller, which resolves family names to numbers.
 const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// IPVS' own commands and attributes.
+/// Commands and attributes of IPVS.
 const DELETE_SERVICE: u8 = 3;
 const GET_SERVICE: u8 = 4;
 const SERVICE: u16 = 1;
@@ -19,7 +19,7 @@ const ADDRESS_FAMILY: u16 = 1;
 const PROTOCOL: u16 = 2;
 const ADDRESS: u16 = 3;
 const PORT: u16 = 4;
-/// What stands before the attributes: command, version, two bytes of nothing.
+/// The fixed part of a body: command, version, two reserved bytes.
 const FIXED: usize = 4;
 const IPV4: u16 = 2;
 const IPV6: u16 = 10;
@@ -27,15 +27,15 @@ const IPV6: u16 = 10;
 /// A virtual server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualServer {
-    /// The number of its protocol.
+    /// The protocol number.
     pub protocol: u16,
-    /// Its address.
+    /// The virtual address.
     pub address: IpAddr,
-    /// Its port.
+    /// The virtual port.
     pub port: u16,
 }
 
-/// A connection to IPVS.
+/// A socket to IPVS.
 #[derive(Debug)]
 pub struct Ipvs {
     socket: Socket,
@@ -43,16 +43,19 @@ pub struct Ipvs {
 }
 
 impl Ipvs {
-    /// A connection, if this kernel has IPVS.
+    /// Opens the socket; `None` if this kernel has no IPVS.
     pub fn open() -> Result<Option<Self>, NetlinkError> {
         let mut socket = Socket::open(Protocol::Generic, &[])?;
         let body = body(GET_FAMILY, |writer| writer.text(FAMILY_NAME, "IPVS"));
-        let request =
-            Request { operation: "looking for IPVS in the kernel", kind: CONTROLLER, body: body.as_bytes() };
+        let request = Request {
+            operation: "resolving the IPVS netlink family",
+            kind: CONTROLLER,
+            body: body.as_bytes(),
+        };
         let number = |message: &Message<'_>| native_short(message.attributes(FIXED), FAMILY_ID);
         match socket.get(request, number) {
             Ok(family) => Ok(Some(Self { socket, family })),
-            Err(NetlinkError::Refused { refusal, .. }) if refusal.is(Errno::NOENT) => Ok(None),
+            Err(NetlinkError::Rejected { rejection, .. }) if rejection.is(Errno::NOENT) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -65,7 +68,7 @@ impl Ipvs {
         self.socket.dump_whole(request, |message| virtual_server(message.attributes(FIXED).nested(SERVICE)?))
     }
 
-    /// Removes a virtual server with its real ones.
+    /// Deletes a virtual server with its real servers.
     pub fn delete(&mut self, server: &VirtualServer) -> Result<(), NetlinkError> {
         let body = body(DELETE_SERVICE, |writer| writer.nest(SERVICE, |writer| identify(writer, server)));
         let request =

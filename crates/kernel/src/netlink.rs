@@ -1,38 +1,40 @@
-//! Netlink: how Linux is asked and answers, for every kind of object alike.
+//! Netlink itself, independent of the kind of object.
 //!
-//! [`Writer`] builds messages, [`Messages`] and [`Attributes`] take answers apart without ever panicking, and
-//! [`Socket`] sends, waits, dumps and listens. Knows no object: nf_tables is in [`crate::nft`], flows in
+//! [`Writer`] builds messages, [`Messages`] and [`Attributes`] parse replies without ever panicking, and [`Socket`] sends,
+//! waits, dumps and receives notifications. Knows no object: nf_tables is in [`crate::nft`], flows in
 //! [`crate::conntrack`], addresses in [`crate::interfaces`].
 
 mod attributes;
 mod error;
+mod listener;
 mod messages;
 mod socket;
 mod writer;
 
 pub use attributes::{Attribute, AttributeIter, Attributes};
-pub use error::{NetlinkError, Refusal};
+pub use error::{NetlinkError, Rejection};
+pub use listener::{Heard, Listener};
 pub use messages::{Message, Messages};
 pub use socket::{Dump, Incoming, Protocol, Request, Socket};
 pub use writer::{MessageHeader, Writer};
 
 /// Flags of messages (`NLM_F_*`).
 pub mod flags {
-    /// It is a request.
+    /// Marks a request.
     pub const REQUEST: u16 = 0x1;
-    /// The sender wants an answer even if all went well.
+    /// Requests an acknowledgement of success, too.
     pub const ACK: u16 = 0x4;
-    /// In answers: the objects changed while they were listed.
+    /// In replies: the objects changed during the dump.
     pub const DUMP_INTERRUPTED: u16 = 0x10;
-    /// In answers: the request is not repeated in full behind the error.
+    /// In replies: the error does not contain the whole request.
     pub const CAPPED: u16 = 0x100;
-    /// In answers: attributes with details follow.
+    /// In replies: extended acknowledgement attributes follow.
     pub const DETAILS: u16 = 0x200;
-    /// In requests: all objects, not one.
+    /// In requests: list all objects.
     pub const DUMP: u16 = 0x300;
-    /// Make the object if it is not there.
+    /// Create the object unless it exists.
     pub const CREATE: u16 = 0x400;
-    /// Add at the end.
+    /// Append to a list.
     pub const APPEND: u16 = 0x800;
 }
 

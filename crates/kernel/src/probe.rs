@@ -1,6 +1,6 @@
-//! What this kernel lets us do, asked once at the start, with advice for what is missing.
+//! Checks once, at the start, what this kernel supports and permits, with advice for what is missing.
 //!
-//! Changes nothing: what is tried is tried in a transaction that is meant to fail.
+//! Changes nothing: the trial transaction is made to fail.
 
 use rustix::io::Errno;
 
@@ -10,34 +10,35 @@ use crate::nft::{
     Chain, ChainKind, CommitError, Expression, Family, FibAddress, Hook, HookPoint, Name, NftClient, Rule,
     Transaction,
 };
+use crate::port::{NftReader as _, NftTables as _};
 use crate::sysctl;
 
-/// What was found.
+/// The result of [`probe`].
 #[derive(Debug)]
 pub struct Findings {
     /// The kernel's release, such as `6.18.3`.
     pub kernel: String,
     /// Whether tables of IPv4 can be used.
-    pub ipv4: Result<(), Unusable>,
+    pub ipv4: Result<(), ProbeError>,
     /// Whether tables of IPv6 can be used.
-    pub ipv6: Result<(), Unusable>,
+    pub ipv6: Result<(), ProbeError>,
     /// Whether flows can be listed.
-    pub conntrack: Result<(), Unusable>,
+    pub conntrack: Result<(), ProbeError>,
 }
 
-/// Something that does not work here, and what to do about it.
+/// Something that does not work here, with advice.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
-    /// We may not.
+pub enum ProbeError {
+    /// A capability is missing.
     #[error("{what}: not permitted; run with the capability CAP_NET_ADMIN in this network namespace")]
     NotPermitted {
         /// What we tried.
         what: String,
-        /// What the kernel said.
+        /// The kernel's reply.
         #[source]
         source: NetlinkError,
     },
-    /// The kernel cannot.
+    /// The kernel lacks a feature.
     #[error(
         "{what}: this kernel ({kernel}) has no such part; load the module {module} or use a kernel that has it"
     )]
@@ -46,15 +47,15 @@ pub enum Unusable {
         what: String,
         /// The kernel's release.
         kernel: String,
-        /// The module that would help.
+        /// The module that has the feature.
         module: &'static str,
-        /// What the kernel said.
+        /// The kernel's reply.
         #[source]
         source: NetlinkError,
     },
     /// The table belongs to another program, which alone may change it.
     #[error(
-        "table {family} {table} is owned by another program (netlink address {owner}); stop that program, the table \
+        "table {family} {table} is owned by another program (netlink portid {owner}); stop that program, the table \
          goes with it"
     )]
     Owned {
@@ -62,7 +63,7 @@ pub enum Unusable {
         family: Family,
         /// The table.
         table: String,
-        /// The owner's netlink address, mostly its process id.
+        /// The owner's netlink portid, mostly its process id.
         owner: u32,
     },
     /// Anything else.
@@ -76,7 +77,7 @@ pub enum Unusable {
     },
 }
 
-/// Asks the kernel. The table is the one we are going to write.
+/// Probes the kernel for the table that we are going to write.
 pub fn probe(table: &str) -> Findings {
     let kernel = sysctl::read("kernel/osrelease").unwrap_or_else(|_| "unknown".to_owned());
     Findings {
@@ -87,46 +88,46 @@ pub fn probe(table: &str) -> Findings {
     }
 }
 
-fn tables(family: Family, table: &str, kernel: &str) -> Result<(), Unusable> {
+fn tables(family: Family, table: &str, kernel: &str) -> Result<(), ProbeError> {
     let what = format!("using nftables for {family}");
-    let unusable = |error| unusable(&what, (kernel, "nf_tables"), error);
-    let mut client = NftClient::open_table(family, table).map_err(unusable)?;
-    client.generation().map_err(unusable)?;
-    let seen = client.table().map_err(unusable)?;
+    let failed = |error| Attempt { what: &what, kernel, module: "nf_tables" }.failed(error);
+    let mut client = NftClient::open_table(family, table).map_err(failed)?;
+    client.generation().map_err(failed)?;
+    let seen = client.table().map_err(failed)?;
     if let Some(owner) = seen.and_then(|table| table.owner) {
-        return Err(Unusable::Owned { family, table: table.to_owned(), owner });
+        return Err(ProbeError::Owned { family, table: table.to_owned(), owner });
     }
     writes(family, kernel)
 }
 
-/// Whether we may write, and everything we write is known here.
+/// Whether we may write, and whether the kernel knows every expression that we use.
 ///
-/// A transaction that is refused at its last step, so that nothing ever happens: not even the generation of the rules
-/// changes, by which a restarted proxy knows that nothing else did.
-fn writes(family: Family, kernel: &str) -> Result<(), Unusable> {
+/// The transaction fails at its last step, so that nothing changes, not even the ruleset generation, by which a restarted
+/// proxy knows that its table is untouched.
+fn writes(family: Family, kernel: &str) -> Result<(), ProbeError> {
     let what = format!("writing nftables rules for {family}");
-    let failed = |what: &str, error| unusable(what, (kernel, "nf_tables"), error);
+    let failed = |what: &str, error| Attempt { what, kernel, module: "nf_tables" }.failed(error);
     let name = format!("ferrule-probe-{}", std::process::id());
     let mut client = NftClient::open_table(family, &name).map_err(|error| failed(&what, error))?;
     match client.commit(&rehearsal()) {
         Ok(_) => Ok(()),
-        Err(CommitError::Refused { operation, refusal, .. })
-            if operation == LAST_STEP && refusal.is(Errno::NOENT) =>
+        Err(CommitError::Rejected { operation, rejection, .. })
+            if operation == LAST_STEP && rejection.is(Errno::NOENT) =>
         {
             Ok(())
         }
-        Err(CommitError::Refused { operation, refusal, .. }) => {
+        Err(CommitError::Rejected { operation, rejection, .. }) => {
             let what = format!("{what} ({operation})");
-            Err(failed(&what, NetlinkError::Refused { operation: "rehearsing a transaction", refusal }))
+            Err(failed(&what, NetlinkError::Rejected { operation: "rehearsing a transaction", rejection }))
         }
         Err(CommitError::Unknown { source, .. }) => Err(failed(&what, source)),
-        Err(error) => Err(Unusable::Failed { what, source: error.into() }),
+        Err(error) => Err(ProbeError::Failed { what, source: error.into() }),
     }
 }
 
 const LAST_STEP: &str = "deleting set that-never-was";
 
-/// One chain for each kind of rule that may be missing, named after it.
+/// One chain for each expression that may be missing, named after it.
 fn rehearsal() -> Transaction {
     let hook = Hook { kind: ChainKind::Nat, point: HookPoint::Prerouting, priority: -100 };
     let chain = |name: &str, hook, expressions| Chain {
@@ -152,29 +153,41 @@ fn rehearsal() -> Transaction {
     rehearsal
 }
 
-fn flows(kernel: &str) -> Result<(), Unusable> {
+fn flows(kernel: &str) -> Result<(), ProbeError> {
     let what = "listing conntrack's flows";
     let listed = Conntrack::open().and_then(|mut conntrack| conntrack.flows(Family::Ip, UDP));
     match listed {
         Ok(_) => Ok(()),
-        Err(error) => Err(unusable(what, (kernel, "nf_conntrack_netlink"), error)),
+        Err(error) => Err(Attempt { what, kernel, module: "nf_conntrack_netlink" }.failed(error)),
     }
 }
 
-fn unusable(what: &str, (kernel, module): (&str, &'static str), source: NetlinkError) -> Unusable {
-    let what = what.to_owned();
-    match errno(&source) {
-        Some(Errno::PERM | Errno::ACCESS) => Unusable::NotPermitted { what, source },
-        Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::NOENT) => {
-            Unusable::Missing { what, kernel: kernel.to_owned(), module, source }
+/// What was tried, and the module that has it.
+struct Attempt<'a> {
+    what: &'a str,
+    kernel: &'a str,
+    module: &'static str,
+}
+
+impl Attempt<'_> {
+    fn failed(&self, source: NetlinkError) -> ProbeError {
+        let what = self.what.to_owned();
+        match errno(&source) {
+            Some(Errno::PERM | Errno::ACCESS) => ProbeError::NotPermitted { what, source },
+            Some(
+                Errno::INVAL | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::NOENT,
+            ) => {
+                let kernel = self.kernel.to_owned();
+                ProbeError::Missing { what, kernel, module: self.module, source }
+            }
+            _ => ProbeError::Failed { what, source: source.into() },
         }
-        _ => Unusable::Failed { what, source: source.into() },
     }
 }
 
 fn errno(error: &NetlinkError) -> Option<Errno> {
     match error {
-        NetlinkError::Refused { refusal, .. } => Some(Errno::from_raw_os_error(refusal.errno)),
+        NetlinkError::Rejected { rejection, .. } => Some(Errno::from_raw_os_error(rejection.errno)),
         NetlinkError::Open { source, .. }
         | NetlinkError::Send { source, .. }
         | NetlinkError::Receive { source, .. } => Errno::from_io_error(source),

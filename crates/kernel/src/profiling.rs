@@ -1,10 +1,10 @@
-//! Where time and memory go: stacks of the running program, as addresses.
+//! Samples of CPU time and heap use, as stacks of addresses.
 //!
-//! [`cpu`] takes them while the program uses a processor, [`heap`] when it allocates. Neither knows names of functions nor how
-//! a profile is written; that is for whoever asks. What is unsafe about it is in [`crate::sys`].
+//! [`cpu`] samples while the program uses CPU time, [`heap`] when it allocates. Symbols and file formats are up to the caller.
+//! The unsafe parts are in [`crate::sys`].
 //!
-//! Both write from places where nothing may be allocated and no lock taken (a signal handler, the allocator itself), so what
-//! they write to is fixed in size and made of atomics. Pages of it that nobody wrote to take no memory.
+//! Both record where nothing may be allocated and no lock taken (in a signal handler, in the allocator itself), so they write to
+//! statics of fixed size made of atomics. Pages that were never written to take no memory.
 
 pub mod cpu;
 pub mod heap;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sys;
 
-/// So many callers of a stack are kept, from the innermost.
+/// Frames kept of a stack, from the innermost.
 const DEPTH: usize = 96;
 
-/// A stack in a place that is written and read without a lock. Who may write when is for its owner to settle.
+/// A stack that is written and read without a lock. The owner makes sure that there is one writer.
 struct StackCell {
     length: AtomicUsize,
     addresses: [AtomicUsize; DEPTH],
@@ -28,8 +28,8 @@ impl StackCell {
         Self { length: AtomicUsize::new(0), addresses: [const { AtomicUsize::new(0) }; DEPTH] }
     }
 
-    /// Writes the stack of this thread down, without the `skipped` innermost callers, counted from the walk itself, and up to the
-    /// first caller in the code at `limit`.
+    /// Records the stack of this thread, without the `skipped` innermost frames, counted from the walk itself, up to the first
+    /// frame whose code is in `limit`.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
@@ -44,7 +44,7 @@ impl StackCell {
         self.length.store(length, Ordering::Relaxed);
     }
 
-    /// One address instead of a stack.
+    /// Records a single address.
     fn set(&self, address: usize) {
         self.addresses[0].store(address, Ordering::Relaxed);
         self.length.store(1, Ordering::Relaxed);

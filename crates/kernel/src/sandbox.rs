@@ -1,7 +1,7 @@
-//! Gives up rights that this process does not need, for good.
+//! Drops privileges that this process does not need. Irreversible.
 //!
-//! To be entered before threads are started: each thread has rights of its own, and inherits them from its maker, as programs
-//! do that are run. What is needed is for the caller to say; nothing here can be undone.
+//! To be entered before threads are started: privileges belong to a thread, and are inherited by the threads and programs that it
+//! starts. The caller says what is needed.
 
 pub mod capabilities;
 mod landlock;
@@ -14,31 +14,31 @@ pub use rustix::thread::CapabilitySet;
 
 pub use capabilities::can_read_all;
 
-/// How much is given up.
+/// How much is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
     /// Nothing.
     None,
-    /// Capabilities, and the ways to get them back: costs nothing, breaks nothing.
+    /// Capabilities, and the ways to regain them. No cost, breaks nothing.
     #[default]
     Basic,
-    /// System calls and files too, as far as the kernel can.
+    /// Also system calls and writable files, as far as the kernel supports it.
     Strict,
 }
 
-/// What must stay.
+/// What is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Capabilities, of those there are.
+    /// Capabilities, if the process has them.
     pub capabilities: CapabilitySet,
-    /// Files and folders that are written to, of those there are; everything may be read.
+    /// Files and folders that are written to, if they exist; everything may be read.
     pub writable: Vec<PathBuf>,
 }
 
-/// What became of it.
+/// The state after [`enter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
-    /// The capabilities that are left.
+    /// The remaining capabilities.
     pub capabilities: CapabilitySet,
     /// Whether system calls are filtered.
     pub filters_calls: bool,
@@ -46,34 +46,34 @@ pub struct Entered {
     pub restricts_files: bool,
 }
 
-/// Something could not be given up.
+/// Something could not be dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The kernel refuses.
-    #[error("giving up {what}")]
-    Refused {
-        /// What.
+    /// The kernel rejected it.
+    #[error("dropping {what}")]
+    Rejected {
+        /// What was to be dropped.
         what: &'static str,
         /// Why.
         #[source]
         source: io::Error,
     },
-    /// The filter of system calls cannot be made or installed.
+    /// The seccomp filter cannot be compiled or installed.
     #[error("filtering system calls: {0}")]
     Filter(String),
-    /// The rules about files cannot be made or installed.
+    /// The Landlock rules cannot be created or applied.
     #[error("restricting files: {0}")]
     Files(String),
 }
 
-/// Gives up every right of this thread alone, as far as that can be done. For threads that need none.
-pub fn give_up_all_rights() {
-    // A thread that keeps some is no worse off than before.
+/// Drops every privilege of this thread alone, as far as possible. For threads that need none.
+pub fn drop_all_privileges() {
+    // If it fails the thread keeps what it had.
     let _ = capabilities::keep_only(CapabilitySet::empty());
     let _ = rustix::thread::set_no_new_privs(true);
 }
 
-/// Gives up everything but what is needed.
+/// Drops everything but what is needed.
 pub fn enter(level: Level, needs: &Needs) -> Result<Entered, SandboxError> {
     let mut entered =
         Entered { capabilities: capabilities::present(), filters_calls: false, restricts_files: false };
@@ -81,11 +81,11 @@ pub fn enter(level: Level, needs: &Needs) -> Result<Entered, SandboxError> {
         return Ok(entered);
     }
     entered.capabilities = capabilities::keep_only(needs.capabilities)?;
-    let refused = |source: rustix::io::Errno| SandboxError::Refused {
+    let rejected = |source: rustix::io::Errno| SandboxError::Rejected {
         what: "privileges of programs that are run (no_new_privs)",
         source: source.into(),
     };
-    rustix::thread::set_no_new_privs(true).map_err(refused)?;
+    rustix::thread::set_no_new_privs(true).map_err(rejected)?;
     if level == Level::Strict {
         entered.restricts_files = landlock::restrict(&needs.writable)?;
         seccomp::install()?;

@@ -1,10 +1,10 @@
-//! Other programs: looked up in absolute folders only, run with a clean environment, and never left behind.
+//! Runs other programs: looked up in absolute folders only, with a clean environment, and never left behind.
 //!
-//! Every program that the whole binary runs goes through [`run`], except credential plugins of a kubeconfig, which the
-//! client library starts. Each is the leader of a process group of its own, so that it can be ended with everything it started:
-//! by its [`Cancel`] token, by its time limit, and all at once by [`end_all`]. If this process is killed, the kernel ends them.
+//! Every program goes through [`run`], except credential plugins of a kubeconfig, which the client library starts. Each leads a
+//! process group of its own, so that it can be killed with everything it started: by its [`Cancel`] token, by its timeout, and
+//! all at once by [`kill_all`]. If this process is killed, the kernel kills them.
 //!
-//! What programs print is for the caller to understand.
+//! Does not interpret what programs print.
 
 mod lookup;
 
@@ -18,46 +18,46 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-pub(crate) use lookup::absolute;
+pub(crate) use lookup::absolute_variable;
 pub use lookup::find;
 
-/// A program to be run to its end.
+/// A program to run to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// Its name, without a folder.
+    /// The name, without a folder.
     pub program: &'a str,
-    /// Its arguments.
+    /// Without the name.
     pub arguments: &'a [&'a str],
-    /// What it reads from its standard input.
+    /// Its standard input.
     pub input: &'a str,
-    /// After this it is ended.
-    pub limit: Duration,
-    /// What ends it earlier.
+    /// When it is killed.
+    pub timeout: Duration,
+    /// Kills it earlier.
     pub cancel: Option<&'a Cancel>,
 }
 
 /// Why a program did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No absolute folder of `PATH` has it.
+    /// No absolute folder of `PATH` contains it.
     #[error("there is no such program in the absolute folders of PATH")]
     NotFound,
-    /// Somebody wanted it to end.
-    #[error("it was ended before it was done")]
+    /// Its [`Cancel`] token was used.
+    #[error("cancelled")]
     Cancelled,
-    /// It took too long.
+    /// It was killed after its timeout.
     #[error("it did not end within {} seconds", .0.as_secs_f32())]
     TimedOut(Duration),
     /// It could not be started.
     #[error("starting it")]
     Start(#[source] io::Error),
-    /// It was started, and what became of it is not known.
+    /// It was started, and its outcome is not known.
     #[error("waiting for it")]
     Wait(#[source] io::Error),
 }
 
 impl RunError {
-    /// Whether it surely did nothing, since it never ran.
+    /// Whether it certainly did nothing, since it never ran.
     pub fn never_ran(&self) -> bool {
         match self {
             Self::NotFound | Self::Start(_) => true,
@@ -66,7 +66,7 @@ impl RunError {
     }
 }
 
-/// Runs a program to its end; what it printed, and how it ended. After [`end_all`] it does not return.
+/// Runs a program to its end and returns its output and status. After [`kill_all`] it does not return.
 pub fn run(run: &Run<'_>) -> Result<Output, RunError> {
     let path = find(run.program).ok_or(RunError::NotFound)?;
     let mut command = Command::new(path);
@@ -75,9 +75,9 @@ pub fn run(run: &Run<'_>) -> Result<Output, RunError> {
     crate::sys::kill_with_parent(&mut command);
     let (child, group) = start(&mut command, run.cancel)?;
     let mut running = Running { child, group, cancel: run.cancel };
-    let output = running.attend(run);
+    let output = running.wait(run);
     if registry().is_closed {
-        wait_for_the_end();
+        wait_for_exit();
     }
     let output = output?;
     if run.cancel.is_some_and(Cancel::is_cancelled) {
@@ -86,32 +86,32 @@ pub fn run(run: &Run<'_>) -> Result<Output, RunError> {
     Ok(output)
 }
 
-/// Nobody is to act on what became of a program that was ended because this process is about to: he might end it with a failure.
-fn wait_for_the_end() -> ! {
+/// This process is about to exit. A caller that saw its program killed could make it exit with a failure.
+fn wait_for_exit() -> ! {
     loop {
         std::thread::park();
     }
 }
 
-/// Ends every program that runs, with everything it started, and lets none begin: this process is about to end, and whoever waits for
-/// a program waits until then.
-pub fn end_all() {
+/// Kills every program with everything it started, and starts no more: this process is about to exit, and callers of [`run`]
+/// wait until then.
+pub fn kill_all() {
     let mut registry = registry();
     registry.is_closed = true;
     for group in &registry.groups {
-        end_group(*group);
+        kill_group(*group);
     }
 }
 
-/// The same from a thread that must not wait for a lock: it may hold it itself.
-pub fn end_all_at_once() {
+/// Like [`kill_all`], for a thread that may hold the lock itself: does nothing if the lock is held.
+pub fn try_kill_all() {
     let Ok(registry) = REGISTRY.try_lock() else { return };
     for group in &registry.groups {
-        end_group(*group);
+        kill_group(*group);
     }
 }
 
-/// Ends a program from another thread, now or as soon as it begins.
+/// Kills a program from another thread, now or as soon as it starts.
 #[derive(Debug, Default)]
 pub struct Cancel(Mutex<CancelState>);
 
@@ -122,16 +122,16 @@ struct CancelState {
 }
 
 impl Cancel {
-    /// Ends what runs under this token, and whatever is started under it later.
+    /// Kills what runs with this token, and whatever is started with it later.
     pub fn cancel(&self) {
         let mut state = self.state();
         state.is_cancelled = true;
         if let Some(group) = state.group {
-            end_group(group);
+            kill_group(group);
         }
     }
 
-    /// Whether it was asked to end.
+    /// Whether the token was used.
     pub fn is_cancelled(&self) -> bool {
         self.state().is_cancelled
     }
@@ -142,8 +142,8 @@ impl Cancel {
     }
 }
 
-/// The process groups that run now. A group is in here only while its leader was not waited for: until then its number
-/// cannot become another's, and a signal cannot hit a stranger.
+/// The process groups that run now. A group is listed only until its leader is reaped: until then its id cannot be reused, and
+/// no signal can hit another process.
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { is_closed: false, groups: BTreeSet::new() });
 
 struct Registry {
@@ -155,12 +155,12 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts it in one step with its being known, so that nothing that ends programs can miss it.
+/// Starts and registers it in one step, so that [`kill_all`] and [`Cancel`] cannot miss it.
 fn start(command: &mut Command, cancel: Option<&Cancel>) -> Result<(Child, i32), RunError> {
     let mut registry = registry();
     if registry.is_closed {
         drop(registry);
-        wait_for_the_end();
+        wait_for_exit();
     }
     let mut state = cancel.map(Cancel::state);
     if state.as_ref().is_some_and(|state| state.is_cancelled) {
@@ -175,14 +175,14 @@ fn start(command: &mut Command, cancel: Option<&Cancel>) -> Result<(Child, i32),
     Ok((child, group))
 }
 
-fn end_group(group: i32) {
+fn kill_group(group: i32) {
     if let Some(group) = Pid::from_raw(group) {
-        // A group that is gone already is what was wanted.
+        // Fails only if the group is gone already.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// A program that was started and not waited for.
+/// A program that was started and not reaped.
 struct Running<'a> {
     child: Child,
     group: i32,
@@ -190,44 +190,44 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Hands a program its input while its output is read, so that neither waits for the other. It ends in time, or is ended.
-    fn attend(&mut self, run: &Run<'_>) -> Result<Output, RunError> {
+    /// Writes the input while reading the output, so that neither blocks the other. Kills the program after its timeout.
+    fn wait(&mut self, run: &Run<'_>) -> Result<Output, RunError> {
         let (stdin, stdout, stderr) =
             (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
-        let (group, limit) = (self.group, run.limit);
+        let (group, timeout) = (self.group, run.timeout);
         let (ended, has_ended) = mpsc::channel::<()>();
-        let attended = std::thread::scope(|scope| {
-            // Where no thread can be had, the program ends, and with it those that wait for it.
+        let outcome = std::thread::scope(|scope| {
+            // Without a thread the program is killed, and with it the threads end that wait for it.
             let failed = |error: io::Error| {
-                end_group(group);
+                kill_group(group);
                 RunError::Wait(error)
             };
             let thread = || std::thread::Builder::new().name("program".to_owned());
             let feed = move || {
-                // A program that ends before it has read everything says why in its own words.
+                // A program that exits before it has read everything reports why itself.
                 let _ = stdin.map(|mut stdin| stdin.write_all(run.input.as_bytes()));
             };
             thread().spawn_scoped(scope, feed).map_err(failed)?;
-            let complaint = thread().spawn_scoped(scope, move || read(stderr)).map_err(failed)?;
+            let errors = thread().spawn_scoped(scope, move || read(stderr)).map_err(failed)?;
             let watch = move || {
-                let is_late = has_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+                let is_late = has_ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
                 if is_late {
-                    // With what it started, which would hold its output open.
-                    end_group(group);
+                    // With its children, which would hold its output open.
+                    kill_group(group);
                 }
                 is_late
             };
             let timer = thread().spawn_scoped(scope, watch).map_err(failed)?;
             let output = read(stdout);
-            let complaint = complaint.join().unwrap_or_else(|_| Ok(Vec::new()));
+            let errors = errors.join().unwrap_or_else(|_| Ok(Vec::new()));
             self.wait_without_reaping();
             drop(ended);
-            Ok((output, complaint, timer.join().unwrap_or_default()))
+            Ok((output, errors, timer.join().unwrap_or_default()))
         });
-        let (stdout, stderr, is_late) = attended?;
+        let (stdout, stderr, is_late) = outcome?;
         let status = self.reap().map_err(RunError::Wait)?;
         if is_late {
-            return Err(RunError::TimedOut(limit));
+            return Err(RunError::TimedOut(timeout));
         }
         let (stdout, stderr) = (stdout.map_err(RunError::Wait)?, stderr.map_err(RunError::Wait)?);
         Ok(Output { status, stdout, stderr })
@@ -238,7 +238,7 @@ impl Running<'_> {
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {}
     }
 
-    /// Takes it off every list first: after this its number may be another's.
+    /// Unregisters it first: after this its id may be reused.
     fn reap(&mut self) -> io::Result<std::process::ExitStatus> {
         let mut registry = registry();
         registry.groups.remove(&self.group);
@@ -250,10 +250,10 @@ impl Running<'_> {
 }
 
 impl Drop for Running<'_> {
-    /// Only if attending it failed half-way: then it is ended.
+    /// Kills it if waiting for it failed half-way.
     fn drop(&mut self) {
         if registry().groups.contains(&self.group) {
-            end_group(self.group);
+            kill_group(self.group);
             let _ = self.reap();
         }
     }

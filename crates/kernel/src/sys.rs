@@ -1,7 +1,7 @@
 //! The one funnel of unsafe calls, and nothing else.
 //!
 //! Everything here is a thin, safe function over one call that `rustix` or the standard library does not offer safely.
-//! Sockets proper are in [`crate::netlink`], and what is made of stacks and allocations in [`crate::profiling`].
+//! Sockets are in [`crate::netlink`], profiles in [`crate::profiling`].
 
 #![allow(unsafe_code, reason = "the one file for it; each call says why its conditions hold")]
 
@@ -19,7 +19,7 @@ use rustix::thread::UnshareFlags;
 
 use crate::profiling::{cpu, heap};
 
-/// Switches on an option of a netlink socket.
+/// Enables an option of a netlink socket.
 pub(crate) fn enable_netlink_option(socket: impl AsFd, option: c_int) -> io::Result<()> {
     let on: c_int = 1;
     let length = libc::socklen_t::try_from(size_of::<c_int>()).expect("the size of an int fits");
@@ -47,15 +47,15 @@ pub fn enter_new_network_namespace() -> io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.map_err(io::Error::from)
 }
 
-/// Has the kernel kill a program when the thread that starts it ends, which it also does if this process is killed.
+/// Makes the kernel kill a program when the thread that starts it ends, also if this process is killed.
 ///
-/// So the thread must wait for the program. The kernel forgets about it where the program's file has capabilities of its own,
-/// and it does not reach what the program starts.
+/// So the thread must wait for the program. The kernel clears this if the program's file has capabilities, and it does not apply
+/// to what the program starts.
 pub(crate) fn kill_with_parent(command: &mut Command) {
     let parent = getpid();
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // Whoever started it may have ended before the kernel was told.
+        // The parent may have ended before the signal was set.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     // SAFETY: between fork and exec only calls that are safe in a signal handler are allowed: both are plain system calls, and
@@ -63,9 +63,9 @@ pub(crate) fn kill_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Keeps the allocator from holding a pool of memory for every thread: ours are few and allocate little, and what one of them frees
-/// another can use. To be called before threads are started; does nothing with another C library.
-pub fn share_memory_between_threads() {
+/// Keeps malloc from having an arena for every thread: ours are few and allocate little, and with one arena a thread can reuse
+/// what another freed. To be called before threads are started; does nothing with C libraries other than glibc.
+pub fn limit_malloc_arenas() {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt only sets a limit of the allocator, under its own lock.
     unsafe {
@@ -73,9 +73,9 @@ pub fn share_memory_between_threads() {
     }
 }
 
-/// Gives memory that was freed back to the system. After a large list was worked through, much of it is free, and the allocator
-/// would keep it.
-pub fn give_back_freed_memory() {
+/// Returns freed memory to the system. After a large list was processed much of the heap is free, and the allocator would keep
+/// it.
+pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim only releases pages that the allocator itself knows to be free, under its own lock.
     unsafe {
@@ -83,13 +83,12 @@ pub fn give_back_freed_memory() {
     }
 }
 
-/// The system's allocator, which tells the heap profile of allocations if that is switched on. Otherwise it costs one load.
+/// The system's allocator, which reports to the heap profile if that is enabled. Otherwise it costs one load.
 #[derive(Debug)]
 pub struct ProfiledAllocator;
 
-// SAFETY: every call goes to the system's allocator with the arguments it came with, and its answer goes back unchanged, so
-// what `System` guarantees holds. The profile is told addresses as numbers; it does not touch the memory, does not allocate
-// and does not unwind.
+// SAFETY: every call is passed to the system's allocator with its arguments, and the result is returned unchanged, so what
+// `System` guarantees holds. The profile gets addresses as integers; it does not touch the memory, allocate or unwind.
 unsafe impl GlobalAlloc for ProfiledAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise about `layout` is handed on.
@@ -106,7 +105,7 @@ unsafe impl GlobalAlloc for ProfiledAllocator {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // First, or another thread could have been given the same address in between.
+        // First: another thread could be given the same address in between.
         heap::freed(memory.addr());
         // SAFETY: the caller's promise about `memory` and `layout` is handed on.
         unsafe { System.dealloc(memory, layout) }
@@ -122,16 +121,16 @@ unsafe impl GlobalAlloc for ProfiledAllocator {
     }
 }
 
-/// Has a signal sent to the process for every so much processor time it uses, and the stack of whichever thread it meets
-/// handed to the processor profile. With a duration of zero that ends.
+/// Sends the process a signal for every interval of CPU time it uses, and passes the stack of the interrupted thread to the CPU
+/// profile. A duration of zero stops that.
 ///
-/// The handler stays for good: a signal that is still on its way would otherwise end the process.
+/// The handler stays installed: a pending signal would otherwise kill the process.
 pub(crate) fn interrupt_every(processor_time: Duration) -> io::Result<()> {
     handle_profiling_signals()?;
     let microseconds = libc::suseconds_t::from(processor_time.subsec_micros().cast_signed());
     let time = libc::timeval { tv_sec: 0, tv_usec: microseconds };
     let timer = libc::itimerval { it_interval: time, it_value: time };
-    // SAFETY: setitimer reads the timer, which lives for the whole call, and may be told that nobody wants the old one.
+    // SAFETY: setitimer reads the timer, which lives for the whole call, and accepts a null pointer for the old one.
     let result = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -182,12 +181,12 @@ fn interrupted_at(context: *mut c_void) -> Option<usize> {
     }
 }
 
-/// What the unwinder's callback is given: where addresses go, how many are there, how many are still to be passed over.
+/// The state of a stack walk, passed to the unwinder's callback.
 struct Walk<'a> {
     addresses: &'a mut [usize],
     found: usize,
     to_skip: usize,
-    /// The first caller in here is the last that is written down.
+    /// The walk ends after the first caller whose code is in this range.
     limit: Range<usize>,
 }
 
@@ -196,8 +195,9 @@ unsafe extern "C" {
     fn _Unwind_GetIPInfo(context: *mut c_void, is_before: *mut c_int) -> usize;
 }
 
-/// Writes down who called whom, innermost first, and returns how many there are. Each address is inside the instruction that
-/// calls, or that was interrupted. The first `skipped` callers, of which this function is one, are left out; after a caller whose code is at `limit` the walk ends.
+/// Records the call stack, innermost first, and returns its length. Each address is inside the calling or interrupted
+/// instruction. Skips the first `skipped` callers, of which this function is one, and ends after a caller whose code is in
+/// `limit`.
 #[inline(never)]
 pub(crate) fn walk_stack(addresses: &mut [usize], skipped: usize, limit: Range<usize>) -> usize {
     let mut walk = Walk { addresses, found: 0, to_skip: skipped, limit };

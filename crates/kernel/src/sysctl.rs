@@ -1,4 +1,4 @@
-//! Settings of the kernel under `/proc/sys`, and the few that are files elsewhere.
+//! Kernel settings under `/proc/sys`, and the few that are files elsewhere.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -20,7 +20,7 @@ pub enum SysctlError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What it was to become.
+        /// The new value.
         value: String,
         /// Why.
         #[source]
@@ -29,7 +29,7 @@ pub enum SysctlError {
 }
 
 impl SysctlError {
-    /// Whether the kernel does not let us.
+    /// Whether we lack the permission.
     pub fn is_not_permitted(&self) -> bool {
         let (Self::Read { source, .. } | Self::Write { source, .. }) = self;
         source.kind() == io::ErrorKind::PermissionDenied
@@ -50,7 +50,7 @@ pub fn read_file(path: impl Into<PathBuf>) -> Result<String, SysctlError> {
     }
 }
 
-/// Gives a setting a value. One that it has already is not written: the file may be read-only.
+/// Sets a value unless the setting has it already: the file may be read-only.
 pub fn ensure(name: &str, value: &str) -> Result<(), SysctlError> {
     if read(name).is_ok_and(|now| now == value) {
         return Ok(());
@@ -58,7 +58,7 @@ pub fn ensure(name: &str, value: &str) -> Result<(), SysctlError> {
     write_file(path(name), value)
 }
 
-/// Gives a setting that is a file anywhere a value.
+/// Sets a value of a setting that is a file anywhere.
 pub fn write_file(path: impl Into<PathBuf>, value: &str) -> Result<(), SysctlError> {
     let path = path.into();
     fs::write(&path, value).map_err(|source| SysctlError::Write { path, value: value.to_owned(), source })

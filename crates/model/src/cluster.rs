@@ -1,7 +1,7 @@
 //! Everything known about the cluster, and what each change of it means.
 //!
-//! [`Cluster::apply`] is the only way in. It says which names changed their meaning; for most events (status and label
-//! edits, resyncs) that is none. It keeps no API object and decides nothing about traffic: see `ferrule-plan`.
+//! All changes go through [`Cluster::apply`], which returns the names whose meaning changed. Most events (status and label
+//! edits, resyncs) change none. Keeps no API object and decides nothing about traffic: see `ferrule-plan`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use crate::port_names::PortNames;
 use crate::{
-    Diagnostic, EndpointSlice, IpFamily, Node, Service, ServiceName, SliceName, Timestamp, TriggerTimes,
+    EndpointSlice, IpFamily, KeptNodeField, Node, Service, ServiceName, SliceName, Timestamp, TriggerUpdate,
 };
 
 /// One API object put or deleted, already stripped to what a proxy needs. `None` means that it is gone, or that it
@@ -19,12 +19,23 @@ use crate::{
 pub enum Change {
     /// A Service.
     Service(ServiceName, Option<Arc<Service>>),
-    /// An `EndpointSlice`, with the time of the change that led to it, if it tells.
+    /// An `EndpointSlice`, with the time of the change that led to it, if the object has one.
     Slice(SliceName, Option<EndpointSlice>, Option<Timestamp>),
-    /// This node. A deleted Node leaves the last known one in force, and addresses and pod CIDRs that vanish stay too.
+    /// This node. If the Node is deleted, or loses its addresses or pod CIDRs, the last known ones stay in effect.
     Node(Option<Node>),
     /// A `ServiceCIDR` object and its blocks.
     ServiceCidr(String, Option<Vec<IpNet>>),
+}
+
+/// What a change meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The names whose meaning changed.
+    pub touched: Touched,
+    /// What the Node object lacks and stays in use.
+    pub kept: Vec<KeptNodeField>,
+    /// The trigger times that became due or void.
+    pub trigger: TriggerUpdate,
 }
 
 /// The names whose meaning changed.
@@ -59,25 +70,21 @@ impl Touched {
     }
 }
 
-/// Everything known. Equality ignores trigger times, which are not state but a queue.
-#[derive(Clone, Debug, Default)]
+impl From<Touched> for Applied {
+    fn from(touched: Touched) -> Self {
+        Self { touched, ..Self::default() }
+    }
+}
+
+/// Everything known.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
     services: HashMap<ServiceName, ServiceState>,
     /// The Service each slice is attached to, so that a slice that changes its Service leaves the old one.
     attached: HashMap<SliceName, ServiceName>,
     node: Option<Node>,
     service_cidrs: BTreeMap<String, Vec<IpNet>>,
-    trigger_times: TriggerTimes,
     port_names: PortNames,
-}
-
-impl PartialEq for Cluster {
-    fn eq(&self, other: &Self) -> bool {
-        self.services == other.services
-            && self.attached == other.attached
-            && self.node == other.node
-            && self.service_cidrs == other.service_cidrs
-    }
 }
 
 /// A Service with its slices. The slices may come before the Service, and stay after it.
@@ -97,6 +104,11 @@ impl ServiceState {
     /// Its slices of one family, ordered by name.
     pub fn slices(&self, family: IpFamily) -> impl Iterator<Item = &EndpointSlice> {
         self.slices.iter().map(|(_, slice)| slice).filter(move |slice| slice.family == family)
+    }
+
+    /// The names of all its slices, in order.
+    pub fn slice_names(&self) -> impl Iterator<Item = &SliceName> {
+        self.slices.iter().map(|(name, _)| name)
     }
 
     fn is_empty(&self) -> bool {
@@ -124,19 +136,14 @@ impl ServiceState {
 }
 
 impl Cluster {
-    /// An empty cluster. Trigger times up to `started` are not ours to measure and will be ignored.
-    pub fn new(started: Timestamp) -> Self {
-        Self { trigger_times: TriggerTimes::since(started), ..Self::default() }
-    }
-
-    /// Takes one change and says what it means.
-    pub fn apply(&mut self, change: Change) -> Touched {
+    /// Applies one change and says what it meant.
+    pub fn apply(&mut self, change: Change) -> Applied {
         match change {
-            Change::Service(name, service) => self.put_service(name, service),
+            Change::Service(name, service) => self.put_service(name, service).into(),
             Change::Slice(name, slice, trigger) => self.put_slice(&name, slice, trigger),
             Change::Node(Some(node)) => self.put_node(node),
-            Change::Node(None) => Touched::default(),
-            Change::ServiceCidr(name, blocks) => self.put_service_cidr(name, blocks),
+            Change::Node(None) => Applied::default(),
+            Change::ServiceCidr(name, blocks) => self.put_service_cidr(name, blocks).into(),
         }
     }
 
@@ -158,20 +165,10 @@ impl Cluster {
         self.node.as_ref()
     }
 
-    /// What a Node lacks that this one had, and that will stay in use, said about the node of this name.
-    pub fn lost(&self, node: &Node, name: &str) -> Vec<Diagnostic> {
-        self.node.as_ref().map_or_else(Vec::new, |before| node.clone().keep_lost(before, name))
-    }
-
     /// The service ranges of one family, sorted, each once.
     pub fn service_cidrs(&self, family: IpFamily) -> BTreeSet<IpNet> {
         let all = self.service_cidrs.values().flatten();
         all.copied().filter(|net| IpFamily::of_net(net) == family).collect()
-    }
-
-    /// Hands over the trigger times gathered since the last call.
-    pub fn take_trigger_times(&mut self) -> BTreeMap<ServiceName, Vec<(IpFamily, Timestamp)>> {
-        self.trigger_times.take()
     }
 
     fn put_service(&mut self, name: ServiceName, mut service: Option<Arc<Service>>) -> Touched {
@@ -195,10 +192,10 @@ impl Cluster {
         name: &SliceName,
         slice: Option<EndpointSlice>,
         trigger: Option<Timestamp>,
-    ) -> Touched {
+    ) -> Applied {
         let stays = slice.as_ref().is_some_and(|slice| self.has_slice(&slice.service, name));
-        let mut touched = if stays { Touched::default() } else { self.detach(name) };
-        let Some(mut slice) = slice else { return touched };
+        let mut applied = if stays { Applied::default() } else { self.detach(name) };
+        let Some(mut slice) = slice else { return applied };
         self.port_names.share(slice.ports.iter_mut().map(|port| &mut port.name));
         if !stays {
             self.attached.insert(name.clone(), slice.service.clone());
@@ -206,35 +203,35 @@ impl Cluster {
         let (service, family) = (slice.service.clone(), slice.family);
         let state = self.services.entry(service.clone()).or_default();
         if state.put_slice(name, Some(slice)) {
-            self.trigger_times.record(&service, family, trigger);
-            if state.service.is_some() {
-                touched.services.insert(service);
+            let is_served = state.service.is_some();
+            applied.trigger.due = trigger.map(|time| (service.clone(), family, time));
+            if is_served {
+                applied.touched.services.insert(service);
             }
         }
-        touched
+        applied
     }
 
     fn has_slice(&self, service: &ServiceName, name: &SliceName) -> bool {
         self.services.get(service).is_some_and(|state| state.place_of(name).is_ok())
     }
 
-    /// Takes a slice away from its Service, if it has one; touches the Service only if there is one to speak of.
-    fn detach(&mut self, name: &SliceName) -> Touched {
-        let Some(service) = self.attached.remove(name) else { return Touched::default() };
-        let Some(state) = self.services.get_mut(&service) else { return Touched::default() };
-        if let Ok(at) = state.place_of(name) {
-            self.trigger_times.discard(&service, state.slices[at].1.family);
-        }
-        let speaks = state.put_slice(name, None) && state.service.is_some();
+    /// Takes a slice away from its Service, if it has one; touches the Service only if it exists.
+    fn detach(&mut self, name: &SliceName) -> Applied {
+        let Some(service) = self.attached.remove(name) else { return Applied::default() };
+        let Some(state) = self.services.get_mut(&service) else { return Applied::default() };
+        let family = state.place_of(name).ok().map(|at| state.slices[at].1.family);
+        let void = family.map(|family| (service.clone(), family));
+        let is_served = state.put_slice(name, None) && state.service.is_some();
         self.forget_if_empty(&service);
-        if speaks { Touched::service(service) } else { Touched::default() }
+        let touched = if is_served { Touched::service(service) } else { Touched::default() };
+        Applied { touched, trigger: TriggerUpdate { void, due: None }, ..Applied::default() }
     }
 
-    fn put_node(&mut self, mut node: Node) -> Touched {
+    fn put_node(&mut self, mut node: Node) -> Applied {
         let unknown = self.node.is_none();
         let before = self.node.take().unwrap_or_default();
-        // What was lost is told by `lost`, to whoever asks before.
-        node.keep_lost(&before, "");
+        let kept = node.keep_missing(&before);
         let touched = Touched {
             eligibility: unknown || before.leaving != node.leaving,
             node: (&before.host_ips, &before.pod_cidrs, &before.zone)
@@ -242,7 +239,7 @@ impl Cluster {
             ..Touched::default()
         };
         self.node = Some(node);
-        touched
+        Applied { touched, kept, ..Applied::default() }
     }
 
     fn put_service_cidr(&mut self, name: String, blocks: Option<Vec<IpNet>>) -> Touched {

@@ -1,4 +1,4 @@
-//! What could not be used, about which object and field, said to the user.
+//! What could not be used, of which object and field, for the user to read.
 //!
 //! Reading objects and planning never fail: they use what they can and return a [`Diagnostic`] for the rest.
 //! The pure crates only return them; logging, counting and sending Events is the binary's work.
@@ -34,7 +34,7 @@ pub enum ObjectKind {
     ServiceCidr,
 }
 
-/// What is wrong. The variant is the class by which repeated reports are told apart.
+/// What is wrong. Reports with the same variant about the same field count as repeated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
     /// A text that should be an IP address; the entry is ignored.
@@ -151,9 +151,9 @@ pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = 80;
+        const MAX_CHARACTERS: usize = 80;
         for (at, character) in self.0.chars().enumerate() {
-            if at == LONGEST {
+            if at == MAX_CHARACTERS {
                 return write!(f, "… ({} characters)", self.0.chars().count());
             }
             match character {
@@ -173,15 +173,15 @@ mod tests {
     #[test]
     fn foreign_text_is_cut_and_escaped() {
         let long = "x".repeat(1000);
-        let said = Diagnostic {
+        let text = Diagnostic {
             kind: ObjectKind::Service,
             object: format!("default/{long}"),
             field: "metadata.name".into(),
             problem: Problem::UnusableName("a\nb\"c\u{1b}[31m".into()),
         }
         .to_string();
-        assert!(said.starts_with("Service default/xxx"), "{said}");
-        assert!(said.contains("… (1008 characters): metadata.name: "), "{said}");
-        assert!(said.contains(r#""a\nb\"c\u{1b}[31m" is not a usable name"#), "{said}");
+        assert!(text.starts_with("Service default/xxx"), "{text}");
+        assert!(text.contains("… (1008 characters): metadata.name: "), "{text}");
+        assert!(text.contains(r#""a\nb\"c\u{1b}[31m" is not a usable name"#), "{text}");
     }
 }

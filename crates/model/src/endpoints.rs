@@ -50,7 +50,7 @@ pub struct Endpoint {
     pub conditions: Conditions,
     /// Whether it is on this node.
     pub is_local: bool,
-    /// Where its traffic should come from, if the control plane said so.
+    /// Where its traffic should come from, if the control plane says so.
     pub hints: Option<Arc<Hints>>,
 }
 
@@ -99,7 +99,7 @@ pub struct PortEndpoint<'a> {
     pub hints: Option<&'a Hints>,
 }
 
-/// Puts endpoints into [`text_order`] and settles duplicates within one slice.
+/// Puts endpoints into [`text_order`] and removes duplicates within one slice.
 ///
 /// A later duplicate replaces an earlier one unless it is terminating, so that a non-terminating entry always stays.
 pub fn canonical_endpoints(mut endpoints: Vec<Endpoint>) -> Box<[Endpoint]> {
@@ -123,6 +123,16 @@ pub fn merged<'a>(
     name: &PortName,
     protocol: Protocol,
 ) -> Vec<PortEndpoint<'a>> {
+    merged_reporting(slices, name, protocol, |_| {})
+}
+
+/// The same, and hands over the entries that did not stay.
+pub fn merged_reporting<'a>(
+    slices: impl IntoIterator<Item = &'a EndpointSlice>,
+    name: &PortName,
+    protocol: Protocol,
+    mut duplicate: impl FnMut(&PortEndpoint<'a>),
+) -> Vec<PortEndpoint<'a>> {
     let mut merged: Vec<PortEndpoint<'a>> = Vec::new();
     let mut runs = 0;
     for slice in slices {
@@ -133,7 +143,13 @@ pub fn merged<'a>(
     }
     if runs > 1 {
         merged.sort_by(by_text);
-        merged.dedup_by(settle_duplicate);
+        merged.dedup_by(|newcomer, kept| {
+            let same = merge_duplicate(newcomer, kept);
+            if same {
+                duplicate(newcomer);
+            }
+            same
+        });
     }
     merged
 }
@@ -167,11 +183,11 @@ fn decimal(port: u16) -> [u8; 5] {
     digits
 }
 
-/// For `dedup_by`: whether the newcomer is a duplicate, after the better of the two has been kept.
-fn settle_duplicate<'a>(newcomer: &mut PortEndpoint<'a>, kept: &mut PortEndpoint<'a>) -> bool {
+/// Whether two entries have the same address and port. If so, the one that stays ends up in `kept`.
+fn merge_duplicate<'a>(newcomer: &mut PortEndpoint<'a>, kept: &mut PortEndpoint<'a>) -> bool {
     let same = newcomer.ip == kept.ip && newcomer.port == kept.port;
     if same && !newcomer.conditions.terminating {
-        *kept = *newcomer;
+        std::mem::swap(newcomer, kept);
     }
     same
 }

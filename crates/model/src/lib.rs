@@ -17,6 +17,7 @@
 //! | an object that cannot be used | [`Diagnostic`] |
 
 mod address;
+mod backoff;
 mod cluster;
 mod diagnostic;
 mod endpoints;
@@ -29,6 +30,7 @@ mod time;
 mod trigger_times;
 
 pub use address::*;
+pub use backoff::*;
 pub use cluster::*;
 pub use diagnostic::*;
 pub use endpoints::*;

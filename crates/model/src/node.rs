@@ -1,6 +1,6 @@
 //! This node: its addresses, pod CIDRs, zone, and whether load balancers should send traffic to it.
 //!
-//! Holds what the Node object says and settles which addresses count; never looks at interfaces.
+//! Holds what the Node object says and chooses the addresses that count; never reads interfaces.
 //! Which addresses accept NodePorts is decided in [`crate::NodePortAddresses`].
 
 use std::net::IpAddr;
@@ -22,38 +22,61 @@ pub struct Node {
     pub leaving: bool,
 }
 
-impl Node {
-    /// Keeps the addresses and pod CIDRs of each family that has none any more, and says so, about the node of this name.
-    ///
-    /// What a node has does not vanish while it serves: a Node whose status was reset, or that was created anew and is not
-    /// filled in yet, must not open NodePorts on every address or make local pods strangers.
-    pub fn keep_lost(&mut self, before: &Self, name: &str) -> Vec<Diagnostic> {
-        let addresses = kept(&mut self.host_ips, &before.host_ips, |ip| IpFamily::of(*ip));
-        let blocks = kept(&mut self.pod_cidrs, &before.pod_cidrs, IpFamily::of_net);
-        let said = |field: &str, family| Diagnostic {
+/// Something that a Node object had, lacks now, and that stays in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptNodeField {
+    /// The addresses of a family in `status.addresses`.
+    Addresses(IpFamily),
+    /// The blocks of a family in `spec.podCIDRs`.
+    PodCidrs(IpFamily),
+}
+
+impl KeptNodeField {
+    /// The same, to be reported about the node of this name.
+    pub fn diagnostic(self, node: &str) -> Diagnostic {
+        let (field, family) = match self {
+            Self::Addresses(family) => ("status.addresses", family),
+            Self::PodCidrs(family) => ("spec.podCIDRs", family),
+        };
+        Diagnostic {
             kind: ObjectKind::Node,
-            object: name.to_owned(),
+            object: node.to_owned(),
             field: field.to_owned(),
             problem: Problem::Missing(match family {
                 IpFamily::V4 => "the last known one of IPv4 stays in use",
                 IpFamily::V6 => "the last known one of IPv6 stays in use",
             }),
-        };
-        let addresses = addresses.into_iter().map(|family| said("status.addresses", family));
-        addresses.chain(blocks.into_iter().map(|family| said("spec.podCIDRs", family))).collect()
+        }
     }
 }
 
-/// Appends what there was of families of which there is nothing now; says which.
-fn kept<T: Copy>(now: &mut Vec<T>, before: &[T], family_of: impl Fn(&T) -> IpFamily) -> Vec<IpFamily> {
-    let has = |list: &[T], family| list.iter().any(|entry| family_of(entry) == family);
-    let mut lost = IpFamily::BOTH.to_vec();
-    lost.retain(|family| has(before, *family) && !has(now, *family));
-    now.extend(before.iter().copied().filter(|entry| lost.contains(&family_of(entry))));
-    lost
+impl Node {
+    /// Keeps the addresses and pod CIDRs of each family that has none any more, and says which.
+    ///
+    /// A Node whose status was reset, or that was recreated and is not filled in yet, must not open NodePorts on every
+    /// address, nor make local pods look like outsiders.
+    pub fn keep_missing(&mut self, before: &Self) -> Vec<KeptNodeField> {
+        let addresses = keep_families(&mut self.host_ips, &before.host_ips, |ip| IpFamily::of(*ip));
+        let blocks = keep_families(&mut self.pod_cidrs, &before.pod_cidrs, IpFamily::of_net);
+        let addresses = addresses.into_iter().map(KeptNodeField::Addresses);
+        addresses.chain(blocks.into_iter().map(KeptNodeField::PodCidrs)).collect()
+    }
 }
 
-/// The kinds of Node addresses a proxy looks at.
+/// Appends the entries of families that have none any more; says which families.
+fn keep_families<T: Copy>(
+    now: &mut Vec<T>,
+    before: &[T],
+    family_of: impl Fn(&T) -> IpFamily,
+) -> Vec<IpFamily> {
+    let has = |list: &[T], family| list.iter().any(|entry| family_of(entry) == family);
+    let mut missing = IpFamily::BOTH.to_vec();
+    missing.retain(|family| has(before, *family) && !has(now, *family));
+    now.extend(before.iter().copied().filter(|entry| missing.contains(&family_of(entry))));
+    missing
+}
+
+/// The kinds of Node addresses a proxy uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeAddressKind {
     /// `InternalIP`
@@ -85,8 +108,8 @@ pub struct NodeIps {
 }
 
 impl NodeIps {
-    /// Settles the node's addresses from the Node object and the configured bind address, which wins.
-    pub fn settle(host_ips: &[IpAddr], bind_address: Option<IpAddr>) -> Self {
+    /// Chooses the node's addresses from the Node object and the configured bind address, which wins.
+    pub fn resolve(host_ips: &[IpAddr], bind_address: Option<IpAddr>) -> Self {
         let mut ips =
             Self { primary: IpFamily::V4, v4: IpFamily::V4.loopback(), v6: IpFamily::V6.loopback() };
         for ip in host_ips.iter().rev() {

@@ -55,7 +55,7 @@ pub enum SourceRanges {
     Anyone,
     /// Sources in these blocks, in the object's order. A family with no block here is not restricted.
     Only(Box<[IpNet]>),
-    /// Nobody: ranges were asked for, and not one of them can be read.
+    /// No one: the Service has ranges, and none of them can be parsed.
     Nobody,
 }
 

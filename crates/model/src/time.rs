@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// A time nobody told: later than any other, so that it wins nothing by age.
+    /// No time is known. Later than any other, so that it never wins by age.
     pub const UNKNOWN: Self = Self(i64::MAX);
 
     /// From microseconds since the Unix epoch.

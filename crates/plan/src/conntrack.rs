@@ -1,8 +1,8 @@
-//! Which existing flows are stale under a plan and must be forgotten by the kernel.
+//! Which conntrack entries are stale under a plan and must be deleted.
 //!
-//! Readiness, locality and policies do not matter: a UDP flow lives as long as its endpoint serves. Connections of TCP and SCTP
-//! are never touched, but for attempts that nobody redirected and nobody answered. Finding and deleting the flows is
-//! the kernel crate's work.
+//! Readiness, locality and policies do not matter: a UDP flow lives as long as its endpoint serves. TCP and SCTP connections
+//! are never touched, except attempts that were not redirected and got no answer. Finding and deleting the entries is the
+//! kernel crate's work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -20,104 +20,103 @@ pub struct Flow {
     pub protocol: Protocol,
     /// Where the client sent its packets.
     pub to: SocketAddr,
-    /// Who answers: the endpoint, or `to` itself if the packets were not redirected.
+    /// Where answers come from: the endpoint, or `to` itself if the packets were not redirected.
     pub answered_by: SocketAddr,
-    /// Whether it is but an attempt to connect, which nobody answered yet.
+    /// Whether it is an attempt to connect that got no answer yet.
     pub is_attempt: bool,
 }
 
-/// Judges flows. Holds copies of what it needs, so that flows can be looked through while the plan goes on changing.
+/// Decides which flows are stale. Holds copies of what it needs, so that flows can be checked while the plan changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaleFlows {
-    /// Who serves behind each UDP frontend that is looked at.
+    /// The endpoints that serve behind each UDP frontend to check.
     serving: BTreeMap<FrontendKey, Box<[(IpAddr, u16)]>>,
-    /// UDP frontends that were taken away; flows redirected by them have nothing to stand on.
-    gone: BTreeSet<FrontendKey>,
-    /// TCP and SCTP frontends whose rules may have been missing. Who tried to connect meanwhile was not redirected, and conntrack
-    /// would leave it at that however often the first packet is sent again.
+    /// UDP frontends that were removed; flows that they redirected are stale.
+    removed: BTreeSet<FrontendKey>,
+    /// TCP and SCTP frontends whose rules may have been missing. An attempt to connect meanwhile was not redirected, and
+    /// conntrack keeps it that way for every retransmission.
     missed: BTreeSet<FrontendKey>,
     /// This host's addresses, for node ports.
     host_addresses: BTreeSet<IpAddr>,
 }
 
 impl StaleFlows {
-    /// Flows that the plan itself rules out, whatever was in force before.
-    pub fn under(plan: &FamilyPlan) -> Self {
+    /// Flows that are stale under a plan, whatever was in force before.
+    pub fn from_plan(plan: &FamilyPlan) -> Self {
         let mut stale = Self::default();
         for (key, _) in plan.frontends() {
             match *key {
-                _ if is_udp(key) => stale.look_at(plan, *key),
+                _ if is_udp(key) => stale.check(plan, *key),
                 FrontendKey::Address(..) | FrontendKey::NodePort(..) => drop(stale.missed.insert(*key)),
-                FrontendKey::OtherPorts(_) | FrontendKey::LoopbackNodePort(..) => {}
+                FrontendKey::UnmatchedPorts(_) | FrontendKey::LoopbackNodePort(..) => {}
             }
         }
-        stale.knowing_host_of(plan)
+        stale.with_host_addresses(plan)
     }
 
-    /// Flows that became stale by a change. Those of frontends that it removed are among them: of a deleted Service,
-    /// of a withdrawn address.
-    pub fn by_change(plan: &FamilyPlan, delta: &PlanDelta) -> Self {
+    /// Flows that became stale by a change, including those of frontends that it removed.
+    pub fn from_delta(plan: &FamilyPlan, delta: &PlanDelta) -> Self {
         let mut stale = Self::default();
         for owner in &delta.stale_flows {
             let port = plan.services.get(&owner.service).and_then(|service| service.port(owner));
             for claim in port.into_iter().flat_map(|port| port.claims.iter()) {
-                stale.look_at(plan, claim.key);
+                stale.check(plan, claim.key);
             }
         }
         for (key, replaced) in delta.frontends.iter().filter(|(key, _)| is_udp(key)) {
             if replaced.now.is_none() {
-                stale.gone.insert(*key);
+                stale.removed.insert(*key);
             } else if !is_same_owner(replaced) {
-                stale.look_at(plan, *key);
+                stale.check(plan, *key);
             }
         }
-        stale.knowing_host_of(plan)
+        stale.with_host_addresses(plan)
     }
 
-    /// Whether there is nothing to look for.
+    /// Whether no flow can be stale.
     pub fn is_empty(&self) -> bool {
-        self.serving.is_empty() && self.gone.is_empty() && self.missed.is_empty()
+        self.serving.is_empty() && self.removed.is_empty() && self.missed.is_empty()
     }
 
-    /// Whether there may be attempts to connect that nobody redirected.
+    /// Whether there may be attempts to connect that were not redirected.
     pub fn has_missed(&self) -> bool {
         !self.missed.is_empty()
     }
 
-    /// The UDP frontends whose flows are looked at.
+    /// The UDP frontends whose flows are checked.
     pub fn frontends(&self) -> impl Iterator<Item = &FrontendKey> {
-        self.serving.keys().chain(&self.gone)
+        self.serving.keys().chain(&self.removed)
     }
 
-    /// Adds what another one looks for. Where both know a frontend, the other one is the newer.
+    /// Adds what another one finds stale. Where both know a frontend, `newer` counts.
     pub fn merge(&mut self, newer: Self) {
         for key in newer.frontends() {
             self.serving.remove(key);
-            self.gone.remove(key);
+            self.removed.remove(key);
         }
         self.serving.extend(newer.serving);
-        self.gone.extend(newer.gone);
+        self.removed.extend(newer.removed);
         self.missed.extend(newer.missed);
         if !newer.host_addresses.is_empty() {
             self.host_addresses = newer.host_addresses;
         }
     }
 
-    /// Whether a flow must go.
+    /// Whether a flow is stale.
     pub fn contains(&self, flow: &Flow) -> bool {
         if flow.protocol != Protocol::Udp {
-            return self.was_missed(flow);
+            return self.is_missed_attempt(flow);
         }
         let address = FrontendKey::Address(flow.to.ip(), Protocol::Udp, flow.to.port());
         let node_port = FrontendKey::NodePort(Protocol::Udp, flow.to.port());
         self.is_stale_by_address(&address, flow)
-            || self.was_redirected_by_gone(&address, flow)
-            || self.is_of_this_host(flow.to.ip())
+            || self.was_redirected_by_removed(&address, flow)
+            || self.is_own_address(flow.to.ip())
                 && (self.is_stale_by_node_port(&node_port, flow)
-                    || self.was_redirected_by_gone(&node_port, flow))
+                    || self.was_redirected_by_removed(&node_port, flow))
     }
 
-    fn look_at(&mut self, plan: &FamilyPlan, key: FrontendKey) {
+    fn check(&mut self, plan: &FamilyPlan, key: FrontendKey) {
         let Some(frontend) = plan.frontend(&key) else { return };
         let service = plan.services.get(&frontend.owner.service);
         if let Some(port) = service.and_then(|service| service.port(&frontend.owner)) {
@@ -125,7 +124,7 @@ impl StaleFlows {
         }
     }
 
-    fn knowing_host_of(mut self, plan: &FamilyPlan) -> Self {
+    fn with_host_addresses(mut self, plan: &FamilyPlan) -> Self {
         if !self.is_empty() {
             self.host_addresses.clone_from(&plan.node.host_addresses);
         }
@@ -137,26 +136,26 @@ impl StaleFlows {
         self.serving.get(key).is_some_and(|serving| !is_among(serving, flow.answered_by))
     }
 
-    /// A node port without serving endpoints says nothing: the port may be somebody else's on this host.
+    /// A node port without serving endpoints says nothing: another process of this host may use the port.
     fn is_stale_by_node_port(&self, key: &FrontendKey, flow: &Flow) -> bool {
         let serving = self.serving.get(key);
         serving.is_some_and(|serving| !serving.is_empty() && !is_among(serving, flow.answered_by))
     }
 
-    fn was_redirected_by_gone(&self, key: &FrontendKey, flow: &Flow) -> bool {
-        flow.answered_by != flow.to && self.gone.contains(key)
+    fn was_redirected_by_removed(&self, key: &FrontendKey, flow: &Flow) -> bool {
+        flow.answered_by != flow.to && self.removed.contains(key)
     }
 
-    fn was_missed(&self, flow: &Flow) -> bool {
+    fn is_missed_attempt(&self, flow: &Flow) -> bool {
         let address = FrontendKey::Address(flow.to.ip(), flow.protocol, flow.to.port());
         let node_port = FrontendKey::NodePort(flow.protocol, flow.to.port());
         flow.is_attempt
             && flow.answered_by == flow.to
             && (self.missed.contains(&address)
-                || self.is_of_this_host(flow.to.ip()) && self.missed.contains(&node_port))
+                || self.is_own_address(flow.to.ip()) && self.missed.contains(&node_port))
     }
 
-    fn is_of_this_host(&self, ip: IpAddr) -> bool {
+    fn is_own_address(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.host_addresses.contains(&ip)
     }
 }

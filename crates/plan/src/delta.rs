@@ -1,7 +1,7 @@
 //! What differs between the plan before a change and the plan after it.
 //!
-//! Carries the old values, so that a backend can work out which kernel objects go without a second plan being kept.
-//! *Closed*: a frontend whose pool changed is in it as well, for backends that write the endpoints into the frontend.
+//! Carries the old values, so that a backend can work out which kernel objects to remove without keeping a second plan.
+//! A frontend whose pool changed is in it as well, for backends that write the endpoints into the frontend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ impl PlanDelta {
         }
     }
 
-    /// Drops what came back to what it was, then adds the frontends of changed pools.
-    pub(crate) fn close_over(&mut self, plan: &FamilyPlan) {
+    /// Drops what ended up as it was, then adds the frontends of changed pools.
+    pub(crate) fn complete(&mut self, plan: &FamilyPlan) {
         self.frontends.retain(|_, replaced| replaced.was != replaced.now);
         let owners = self.pools.keys().map(|id| (&id.owner, id.scope));
         for (owner, scope) in owners {

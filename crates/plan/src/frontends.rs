@@ -1,6 +1,6 @@
-//! A Service port → the addresses and node ports it answers on, with the rules of each.
+//! A Service port → the addresses and node ports it answers on, with the shape of each.
 //!
-//! Claims only: whether another Service has an address already is settled in [`crate::conflicts`].
+//! Claims only: conflicts with other Services are resolved in [`crate::conflicts`].
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -10,17 +10,20 @@ use ferrule_model::{NodeIps, NodePortAddresses, Protocol, Service, ServicePort, 
 use ipnet::IpNet;
 
 use crate::ir::{Claim, PoolUse};
-use crate::policy::{PolicyInput, Reach};
-use crate::pools::Facts;
+use crate::policy::{Decision, PolicyInput};
+use crate::pools::Availability;
+use crate::reasons::Reasons;
+use crate::topology::NodeLocation;
 use crate::{
-    ExternalIps, Frontend, FrontendKey, FrontendKind, LoopbackNodePorts, NodeTraffic, PoolScope, Quirk,
-    Rules, Verdict,
+    ExternalIps, Frontend, FrontendKey, FrontendKind, LoopbackNodePorts, Masquerade, NodeTraffic, PoolScope,
+    Quirk, Refusal, Shape, ShapeReason, UnclaimedFrontend,
 };
 
-/// What frontends depend on beyond the Service: this node.
+/// What planning a Service depends on beyond the Service: this node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Site<'a> {
+pub(crate) struct NodeContext<'a> {
     pub node: &'a NodeTraffic,
+    pub location: NodeLocation<'a>,
     pub ips: NodeIps,
     pub node_ports: &'a NodePortAddresses,
     pub external_ips: &'a ExternalIps,
@@ -28,17 +31,27 @@ pub(crate) struct Site<'a> {
 
 /// One Service port about to get its frontends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PortInput<'a> {
+pub(crate) struct ClaimInput<'a> {
     pub owner: &'a ServicePortName,
     pub service: &'a Service,
     pub port: &'a ServicePort,
-    pub facts: Facts,
+    pub available: Availability,
 }
 
 /// All frontends a Service port claims that are not taken yet, each key once.
-pub(crate) fn claims(input: PortInput<'_>, site: Site<'_>, taken: &mut HashSet<FrontendKey>) -> Vec<Claim> {
-    let policy = policy_input(input, site);
-    let mut claims = Claims { input, site, policy, taken, list: Vec::with_capacity(4) };
+pub(crate) fn claims(
+    input: ClaimInput<'_>,
+    context: NodeContext<'_>,
+    taken: &mut HashSet<FrontendKey>,
+    reasons: &mut impl Reasons,
+) -> Vec<Claim> {
+    let policy = PolicyInput {
+        node: context.node,
+        available: input.available,
+        internal: input.service.internal_policy,
+        external: input.service.external_policy,
+    };
+    let mut claims = Claims { input, context, policy, taken, reasons, list: Vec::with_capacity(4) };
     claims.cluster_ip();
     claims.load_balancer_vips();
     claims.external_ips();
@@ -47,122 +60,143 @@ pub(crate) fn claims(input: PortInput<'_>, site: Site<'_>, taken: &mut HashSet<F
     claims.list
 }
 
-fn policy_input<'a>(input: PortInput<'a>, site: Site<'a>) -> PolicyInput<'a> {
-    PolicyInput {
-        node: site.node,
-        facts: input.facts,
-        internal: input.service.internal_policy,
-        external: input.service.external_policy,
-    }
-}
-
-struct Claims<'a> {
-    input: PortInput<'a>,
-    site: Site<'a>,
+struct Claims<'a, R> {
+    input: ClaimInput<'a>,
+    context: NodeContext<'a>,
     policy: PolicyInput<'a>,
     taken: &'a mut HashSet<FrontendKey>,
+    reasons: &'a mut R,
     list: Vec<Claim>,
 }
 
-impl Claims<'_> {
+/// A frontend about to be claimed, under one key or several.
+struct Candidate {
+    frontend: Arc<Frontend>,
+    why: ShapeReason,
+}
+
+impl<R: Reasons> Claims<'_, R> {
     fn cluster_ip(&mut self) {
-        let Some(ip) = self.input.service.cluster_ips.get(self.site.node.family).copied() else { return };
-        let frontend = self.frontend(FrontendKind::ClusterIp, self.policy.internal_rules());
-        self.claim(self.address(ip), &frontend);
-        if self.has(Quirk::RejectUnusedClusterIpPorts) {
-            self.refuse_other_ports(FrontendKind::ClusterIp, ip);
+        let Some(ip) = self.input.service.cluster_ips.get(self.context.node.family).copied() else { return };
+        let candidate = self.candidate(FrontendKind::ClusterIp, self.policy.internal());
+        self.claim(self.address(ip), &candidate);
+        let quirk = Quirk::RejectUnusedClusterIpPorts;
+        if self.context.node.quirks.has(quirk) {
+            self.refuse_other_ports(FrontendKind::ClusterIp, ip, quirk);
         }
     }
 
     /// Before external IPs: an address that is both is subject to the source ranges.
     fn load_balancer_vips(&mut self) {
-        let vips: Vec<IpAddr> = self.input.service.load_balancer_vips(self.site.node.family).collect();
-        let ranges = allowed_ranges(self.input.service, &vips, self.site);
-        self.external_addresses(FrontendKind::LoadBalancer, &vips, ranges.as_ref());
+        let vips: Vec<IpAddr> = self.input.service.load_balancer_vips(self.context.node.family).collect();
+        let mut source_ranges = allowed_ranges(self.input.service, &vips, self.context);
+        if source_ranges.is_some() && !self.policy.enforces_ranges() {
+            source_ranges = None;
+            self.reasons.source_ranges_ignored();
+        }
+        self.external_addresses(&FrontendKind::LoadBalancer { source_ranges }, &vips);
     }
 
     fn external_ips(&mut self) {
-        let ips = self.input.service.external_ips(self.site.node.family);
-        let ips: Vec<IpAddr> = ips.filter(|ip| self.site.external_ips.allow(*ip)).collect();
-        self.external_addresses(FrontendKind::ExternalIp, &ips, None);
+        let ips = self.input.service.external_ips(self.context.node.family);
+        let allowed = self.context.external_ips;
+        let (ips, refused): (Vec<IpAddr>, Vec<IpAddr>) = ips.partition(|ip| allowed.allow(*ip));
+        for ip in refused {
+            self.reasons.not_claimed(UnclaimedFrontend::ExternalIpRefused(ip));
+        }
+        self.external_addresses(&FrontendKind::ExternalIp, &ips);
     }
 
-    fn external_addresses(&mut self, kind: FrontendKind, ips: &[IpAddr], ranges: Option<&Arc<[IpNet]>>) {
-        // The node's own addresses serve as external ones in small clusters: there the host meets its own rules, and
-        // its other ports are not ours to refuse.
-        let host = &self.site.node.host_addresses;
+    fn external_addresses(&mut self, kind: &FrontendKind, ips: &[IpAddr]) {
+        if ips.is_empty() {
+            return;
+        }
+        let candidate = self.candidate(kind.clone(), self.policy.external());
+        let host = &self.context.node.host_addresses;
         let (ours, foreign): (Vec<IpAddr>, Vec<IpAddr>) = ips.iter().partition(|ip| host.contains(*ip));
-        for (reach, ips) in [(Reach::ThisNode, ours), (Reach::Elsewhere, foreign)] {
-            if ips.is_empty() {
-                continue;
-            }
-            let frontend = self.frontend(kind, self.policy.external_rules_within(ranges, reach));
-            for ip in ips {
-                self.claim(self.address(ip), &frontend);
-                if reach == Reach::Elsewhere && self.has(Quirk::RejectUnusedPortsEverywhere) {
-                    self.refuse_other_ports(kind, ip);
-                }
+        for ip in ours {
+            self.claim(self.address(ip), &candidate);
+        }
+        for ip in foreign {
+            self.claim(self.address(ip), &candidate);
+            // Only here: in small clusters the node's own addresses serve as external ones, and their other ports are not
+            // ours to refuse.
+            let quirk = Quirk::RejectUnusedPortsEverywhere;
+            if self.context.node.quirks.has(quirk) {
+                self.refuse_other_ports(unrestricted(kind), ip, quirk);
             }
         }
     }
 
     fn node_port(&mut self) {
         let Some(number) = self.input.port.node_port else { return };
-        let rules = self.policy.external_rules(Reach::ThisNode);
-        let frontend = self.frontend(FrontendKind::NodePort, rules);
-        self.claim(FrontendKey::NodePort(self.protocol(), number), &frontend);
+        let candidate = self.candidate(FrontendKind::NodePort, self.policy.external());
+        self.claim(FrontendKey::NodePort(self.protocol(), number), &candidate);
     }
 
     fn loopback_node_port(&mut self) {
         let Some(number) = self.input.port.node_port else { return };
-        if let Some(rules) = self.loopback_rules() {
-            let frontend = self.frontend(FrontendKind::NodePort, rules);
-            self.claim(FrontendKey::LoopbackNodePort(self.protocol(), number), &frontend);
-        }
-    }
-
-    fn loopback_rules(&self) -> Option<Rules> {
-        let node_ports = self.site.node_ports;
-        match self.site.node.loopback_node_ports {
+        let key = FrontendKey::LoopbackNodePort(self.protocol(), number);
+        let node_ports = self.context.node_ports;
+        let decision = match self.context.node.loopback_node_ports {
             LoopbackNodePorts::NotServed => None,
             LoopbackNodePorts::InKernel => {
-                node_ports.contains_ipv4_loopback().then(|| self.policy.external_rules(Reach::ThisNode))
+                node_ports.contains_ipv4_loopback().then(|| self.policy.external())
+            }
+            LoopbackNodePorts::ForwardedOrRejected
+                if node_ports.contains_explicit_loopback() && self.protocol() == Protocol::Tcp =>
+            {
+                self.forwarded_by_process(key)
             }
             LoopbackNodePorts::ForwardedOrRejected => {
-                let forwarded = node_ports.contains_explicit_loopback() && self.protocol() == Protocol::Tcp;
-                if forwarded { self.forwarded_rules() } else { Some(Rules::anyone(Verdict::Reject)) }
+                let why = ShapeReason::LoopbackRefused;
+                Some(Decision { shape: Shape::Refuse(Refusal::Reject), why })
             }
+        };
+        if let Some(decision) = decision {
+            let candidate = self.candidate(FrontendKind::NodePort, decision);
+            self.claim(key, &candidate);
         }
     }
 
     /// The forwarding process has one pool and no short-circuit, and does not listen without endpoints.
-    fn forwarded_rules(&self) -> Option<Rules> {
+    fn forwarded_by_process(&mut self, key: FrontendKey) -> Option<Decision> {
         use ferrule_model::TrafficPolicy;
-        let pool = match self.input.service.external_policy {
-            TrafficPolicy::Cluster => PoolScope::Cluster,
-            TrafficPolicy::Local => PoolScope::Local,
+        let available = self.input.available;
+        let (pool, exists) = match self.input.service.external_policy {
+            TrafficPolicy::Cluster => (PoolScope::Cluster, available.cluster),
+            TrafficPolicy::Local => (PoolScope::Local, available.local),
         };
-        let exists = match pool {
-            PoolScope::Cluster => self.input.facts.cluster,
-            PoolScope::Local => self.input.facts.local,
-        };
-        exists.then(|| Rules::anyone(Verdict::Forward { pool, masquerade: true }))
+        if !exists {
+            self.reasons.not_claimed(UnclaimedFrontend::NothingToForward(key));
+            return None;
+        }
+        let shape = Shape::OnePool { pool, masquerade: Masquerade::Always };
+        Some(Decision { shape, why: ShapeReason::LoopbackForwarded })
     }
 
-    fn refuse_other_ports(&mut self, kind: FrontendKind, ip: IpAddr) {
-        let refusal = self.frontend(kind, Rules::anyone(Verdict::Reject));
-        self.claim(FrontendKey::OtherPorts(ip), &refusal);
+    fn refuse_other_ports(&mut self, kind: FrontendKind, ip: IpAddr, quirk: Quirk) {
+        let why = ShapeReason::UnusedPort(quirk);
+        let refusal = self.candidate(kind, Decision { shape: Shape::Refuse(Refusal::Reject), why });
+        self.claim(FrontendKey::UnmatchedPorts(ip), &refusal);
     }
 
-    fn frontend(&self, kind: FrontendKind, rules: Rules) -> Arc<Frontend> {
-        Arc::new(Frontend { owner: self.input.owner.clone(), kind, rules })
+    fn candidate(&self, kind: FrontendKind, decision: Decision) -> Candidate {
+        let Decision { shape, why } = decision;
+        let frontend = Arc::new(Frontend { owner: self.input.owner.clone(), kind, shape });
+        Candidate { frontend, why }
     }
 
     /// The first claim to a key counts: one address may be external IP and load-balancer address of one Service.
-    fn claim(&mut self, key: FrontendKey, frontend: &Arc<Frontend>) {
+    fn claim(&mut self, key: FrontendKey, candidate: &Candidate) {
         if self.taken.insert(key) {
-            let uses = PoolUse::of(&frontend.rules);
-            self.list.push(Claim { key, uses, frontend: Arc::clone(frontend) });
+            let Candidate { frontend, why } = candidate;
+            let uses = PoolUse::of(frontend.shape);
+            let claim = Claim { key, uses, frontend: Arc::clone(frontend) };
+            self.reasons.claimed(&claim, *why);
+            self.list.push(claim);
+        } else {
+            self.reasons.not_claimed(UnclaimedFrontend::AlreadyClaimed(key));
         }
     }
 
@@ -173,22 +207,26 @@ impl Claims<'_> {
     fn protocol(&self) -> Protocol {
         self.input.port.protocol
     }
+}
 
-    fn has(&self, quirk: Quirk) -> bool {
-        self.site.node.quirks.has(quirk)
+/// The kind without source ranges, which are about the ports that are served.
+fn unrestricted(kind: &FrontendKind) -> FrontendKind {
+    match kind {
+        FrontendKind::LoadBalancer { .. } => FrontendKind::LoadBalancer { source_ranges: None },
+        FrontendKind::ClusterIp | FrontendKind::ExternalIp | FrontendKind::NodePort => kind.clone(),
     }
 }
 
 /// The blocks whose sources may use the load balancer, if there is a restriction at all.
 ///
 /// If this node itself may, so may its own load-balancer addresses: the host's packets to them can carry them as source.
-fn allowed_ranges(service: &Service, vips: &[IpAddr], site: Site<'_>) -> Option<Arc<[IpNet]>> {
-    let family = site.node.family;
+fn allowed_ranges(service: &Service, vips: &[IpAddr], context: NodeContext<'_>) -> Option<Arc<[IpNet]>> {
+    let family = context.node.family;
     if vips.is_empty() {
         return None;
     }
     let mut ranges = service.source_ranges.of_family(family)?;
-    let node = site.ips.get(family);
+    let node = context.ips.get(family);
     if ranges.iter().any(|range| range.contains(&node)) {
         ranges.extend(vips.iter().map(|vip| IpNet::from(*vip)));
     }

@@ -1,4 +1,4 @@
-//! What a load balancer's health check is told about a Service: how many endpoints on this node are ready.
+//! The answer to a load balancer's health check of a Service: how many endpoints on this node are ready.
 //!
 //! Counts addresses over all ports the slices name, also ones the Service does not have, as kube-proxy does.
 //! Whether the proxy itself is healthy is added by the server that answers.
@@ -26,20 +26,20 @@ pub(crate) fn health_check(state: &ServiceState, family: IpFamily) -> Option<Hea
     Some(HealthCheck { port, local_endpoints })
 }
 
-/// Whether an address is ready on this node for some port, after duplicates in several slices are settled.
+/// Whether an address is ready on this node for some port, after duplicates across slices are resolved.
 fn counts(entries: &[Entry<'_>]) -> bool {
     if !entries.iter().any(|(_, endpoint)| is_ready_here(endpoint)) {
         return false;
     }
     let [(_, _)] = entries else {
         let ports: BTreeSet<&SlicePort> = entries.iter().flat_map(|(slice, _)| &slice.ports).collect();
-        return ports.into_iter().any(|port| settled(entries, port).is_some_and(is_ready_here));
+        return ports.into_iter().any(|port| effective_entry(entries, port).is_some_and(is_ready_here));
     };
     true
 }
 
 /// The entry that counts for a port: the last one that is not terminating, or else the first.
-fn settled<'a>(entries: &[Entry<'a>], port: &SlicePort) -> Option<&'a Endpoint> {
+fn effective_entry<'a>(entries: &[Entry<'a>], port: &SlicePort) -> Option<&'a Endpoint> {
     let mut of_port = entries.iter().filter(|(slice, _)| slice.ports.binary_search(port).is_ok());
     let first = of_port.clone().next();
     let lasting = of_port.rfind(|(_, endpoint)| !endpoint.conditions.terminating);

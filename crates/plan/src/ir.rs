@@ -1,7 +1,7 @@
 //! The plan itself: what this node must do, in no backend's language. Plain data.
 //!
-//! It speaks of packets, not of Services: an address, who may use it how, and where it goes. How it comes about is in
-//! [`crate::plan`]; what it means for one packet, in [`crate::outcome`].
+//! It speaks of packets, not of Services: an address, and where packets to it go. How it is made is in [`crate::plan`]; what
+//! it means for one packet, in [`crate::outcome`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use ferrule_model::{IpFamily, PerFamily, Protocol, Service, ServiceName, Service
 use ipnet::IpNet;
 
 use crate::conflicts::Claimant;
-use crate::pools::Facts;
-use crate::{LoopbackNodePorts, Quirks};
+use crate::pools::Availability;
+use crate::{LoopbackNodePorts, Quirks, Shape};
 
 /// What this node must do, per family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub struct NodePlan {
 pub struct FamilyPlan {
     /// What holds for the whole node.
     pub node: NodeTraffic,
-    /// One owner for each key: conflicts are settled.
+    /// One owner for each key: conflicts are resolved.
     pub(crate) frontends: BTreeMap<FrontendKey, Arc<Frontend>>,
-    /// What each Service asks for, its pools among it; looked up by name, never walked in this order.
+    /// What each Service asks for, pools included. A hash map because only look-ups by name are hot.
     pub(crate) services: HashMap<ServiceName, ServicePlan>,
-    /// The keys that more than one Service claims, with all who do, the winner first.
+    /// The keys that more than one Service claims, with all claimants, the winner first.
     pub(crate) contested: BTreeMap<FrontendKey, BTreeSet<Claimant>>,
     pub(crate) no_local_endpoints: NoLocalEndpoints,
 }
@@ -38,17 +38,17 @@ pub struct FamilyPlan {
 /// What holds for the whole node, whatever the Services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeTraffic {
-    /// The family all of this is about.
+    /// The family this plan is for.
     pub family: IpFamily,
     /// The mark that asks for masquerading: one bit.
     pub masquerade_mark: u32,
     /// Whether all traffic to cluster IPs is masqueraded.
     pub masquerade_all: bool,
-    /// How local pods are known, if they are.
+    /// How local pods are recognized, if they can be.
     pub local_pods: Option<LocalPods>,
     /// The addresses that accept NodePorts.
     pub node_port_addresses: NodePortScope,
-    /// What becomes of NodePorts on loopback addresses.
+    /// How NodePorts on loopback addresses are handled.
     pub loopback_node_ports: LoopbackNodePorts,
     /// The loopback addresses on which the kernel serves them, if it does.
     pub loopback_addresses: NodePortScope,
@@ -60,14 +60,14 @@ pub struct NodeTraffic {
     pub quirks: Quirks,
 }
 
-/// How packets of this node's pods are known.
+/// How packets from this node's pods are recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalPods {
     /// Their source address is in the block.
     From(IpNet),
     /// They come in on this interface.
     ByInterface(String),
-    /// They come in on an interface whose name begins like this.
+    /// They come in on an interface whose name has this prefix.
     ByInterfacePrefix(String),
 }
 
@@ -76,7 +76,7 @@ pub enum LocalPods {
 pub enum NodePortScope {
     /// Every address of the host.
     All,
-    /// These alone.
+    /// Only these.
     Only(BTreeSet<IpAddr>),
 }
 
@@ -85,109 +85,39 @@ pub enum NodePortScope {
 pub enum FrontendKey {
     /// One port of a service address.
     Address(IpAddr, Protocol, u16),
-    /// Everything else sent to a service address: other ports, other protocols, pings.
-    OtherPorts(IpAddr),
+    /// Everything sent to a service address that matches no port: other ports, other protocols, pings.
+    UnmatchedPorts(IpAddr),
     /// A port of the node's own addresses.
     NodePort(Protocol, u16),
     /// A port of the node's loopback addresses.
     LoopbackNodePort(Protocol, u16),
 }
 
-/// An address and what becomes of packets to it.
+/// An address or node port, and what becomes of packets to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frontend {
-    /// The Service port it belongs to; its pools are the ones meant.
+    /// The Service port it belongs to. The shape refers to this port's pools.
     pub owner: ServicePortName,
     /// What made it a frontend.
     pub kind: FrontendKind,
-    /// Who may use it how.
-    pub rules: Rules,
+    /// What it does with traffic.
+    pub shape: Shape,
 }
 
 /// What made an address or port a frontend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrontendKind {
     /// `spec.clusterIP`
     ClusterIp,
     /// `status.loadBalancer.ingress`
-    LoadBalancer,
+    LoadBalancer {
+        /// The blocks whose sources may use it; all others are dropped before anything else. `None` admits everyone.
+        source_ranges: Option<Arc<[IpNet]>>,
+    },
     /// `spec.externalIPs`
     ExternalIp,
     /// `spec.ports[].nodePort`
     NodePort,
-}
-
-/// A list in which the first match wins, and which always ends in an answer for anyone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
-    exceptions: Box<[(TrafficSource, Verdict)]>,
-    otherwise: Verdict,
-}
-
-/// Whose packets a rule is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrafficSource {
-    /// Pods of this node, as far as they can be told.
-    LocalPods,
-    /// This host itself: the source is one of its addresses.
-    ThisHost,
-    /// Sources in none of these blocks.
-    OutsideRanges(Arc<[IpNet]>),
-    /// Everybody.
-    Anyone,
-}
-
-/// What becomes of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It goes to one of the owner's endpoints. One that gets its own packet back has it masqueraded in any case.
-    Forward {
-        /// Which of the owner's pools.
-        pool: PoolScope,
-        /// Whether the endpoint sees an address of this node as the source.
-        masquerade: bool,
-    },
-    /// It vanishes.
-    Drop,
-    /// It is refused with an answer.
-    Reject,
-    /// It is none of our business.
-    LeaveAlone,
-}
-
-impl Rules {
-    /// The same for everybody.
-    pub fn anyone(verdict: Verdict) -> Self {
-        Self { exceptions: Box::default(), otherwise: verdict }
-    }
-
-    /// Exceptions in order, then the rest.
-    pub fn new(exceptions: Vec<(TrafficSource, Verdict)>, otherwise: Verdict) -> Self {
-        Self { exceptions: exceptions.into_boxed_slice(), otherwise }
-    }
-
-    /// The same list with one more exception in front.
-    #[must_use]
-    pub fn preceded_by(self, source: TrafficSource, verdict: Verdict) -> Self {
-        let exceptions = std::iter::once((source, verdict)).chain(self.exceptions).collect();
-        Self { exceptions, otherwise: self.otherwise }
-    }
-
-    /// The rules in the order in which they are tried; the last is for [`TrafficSource::Anyone`].
-    pub fn iter(&self) -> impl Iterator<Item = (&TrafficSource, Verdict)> {
-        let exceptions = self.exceptions.iter().map(|(source, verdict)| (source, *verdict));
-        exceptions.chain(std::iter::once((&TrafficSource::Anyone, self.otherwise)))
-    }
-
-    /// What becomes of those no exception is made for.
-    pub fn otherwise(&self) -> Verdict {
-        self.otherwise
-    }
-
-    /// Whether some rule forwards to a pool.
-    pub fn use_pool(&self, wanted: PoolScope) -> bool {
-        self.iter().any(|(_, verdict)| matches!(verdict, Verdict::Forward { pool, .. } if pool == wanted))
-    }
 }
 
 /// A pool, by its owner.
@@ -263,9 +193,8 @@ pub(crate) struct PortPlan {
     pub owner: ServicePortName,
     pub cluster: Option<Arc<Pool>>,
     pub local: Option<Arc<Pool>>,
-    /// What of the endpoints its rules depend on.
-    pub facts: Facts,
-    /// The frontends it would have if nobody else claimed them, each key once.
+    pub available: Availability,
+    /// The frontends it would have without competition, each key once.
     pub claims: Arc<[Claim]>,
     /// How many endpoints it has, usable or not.
     pub endpoints: usize,
@@ -277,12 +206,12 @@ pub(crate) struct PortPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub key: FrontendKey,
-    /// The pools its rules forward to, noted here because every change of an endpoint asks.
+    /// The pools it forwards to, noted here because every change of an endpoint asks.
     pub uses: PoolUse,
     pub frontend: Arc<Frontend>,
 }
 
-/// Which pools a list of rules forwards to.
+/// Which pools a frontend forwards to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolUse {
     pub cluster: bool,
@@ -290,8 +219,8 @@ pub(crate) struct PoolUse {
 }
 
 impl PoolUse {
-    pub(crate) fn of(rules: &Rules) -> Self {
-        Self { cluster: rules.use_pool(PoolScope::Cluster), local: rules.use_pool(PoolScope::Local) }
+    pub(crate) fn of(shape: Shape) -> Self {
+        Self { cluster: shape.uses_pool(PoolScope::Cluster), local: shape.uses_pool(PoolScope::Local) }
     }
 
     pub(crate) fn has(self, scope: PoolScope) -> bool {
@@ -360,7 +289,7 @@ impl FamilyPlan {
         pools
     }
 
-    /// What load balancers' health checks are to be told, by Service.
+    /// The answers to load balancers' health checks, by Service.
     pub fn health_checks(&self) -> BTreeMap<ServiceName, HealthCheck> {
         let checks = self.services.iter();
         checks.filter_map(|(name, service)| Some((name.clone(), service.health_check?))).collect()

@@ -9,7 +9,7 @@ use crate::{NodePortScope, NodeTraffic, NodeView, Quirk};
 /// This node's own address in each family.
 pub(crate) fn node_ips(cluster: &Cluster, view: &NodeView) -> NodeIps {
     let host_ips = cluster.node().map_or(&[][..], |node| &node.host_ips);
-    NodeIps::settle(host_ips, view.bind_address)
+    NodeIps::resolve(host_ips, view.bind_address)
 }
 
 /// The NodePort addresses of one family.

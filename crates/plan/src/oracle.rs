@@ -7,10 +7,11 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use ferrule_model::{Protocol, ServicePortName};
+use ipnet::IpNet;
 
 use crate::{
-    FamilyPlan, Frontend, FrontendKey, LocalPods, LoopbackNodePorts, NodePortScope, NodeTraffic, PoolScope,
-    Quirk, TrafficSource, Verdict,
+    FamilyPlan, Frontend, FrontendKey, LocalPods, LoopbackNodePorts, NodePortScope, NodeTraffic, Pool, Quirk,
+    TrafficSource, Verdict,
 };
 
 /// The first packet of a flow, as it reaches this node.
@@ -36,9 +37,9 @@ pub enum Outcome {
         /// For how many seconds the same client keeps the same endpoint, if it does.
         sticky: Option<u32>,
     },
-    /// It vanishes.
+    /// It is discarded without an answer.
     Dropped,
-    /// It is refused with an answer.
+    /// It is answered with an ICMP error or a TCP reset.
     Rejected,
     /// No rule of ours is about it.
     Untouched,
@@ -53,15 +54,78 @@ pub struct Delivery {
     pub masqueraded: bool,
 }
 
+/// What becomes of a packet, and what decides it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// What becomes of it.
+    pub outcome: Outcome,
+    /// What decides that.
+    pub decided_by: DecidedBy,
+}
+
+/// What decides over a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecidedBy {
+    /// A frontend: the first of its rules that is about the packet's source.
+    Rule {
+        /// What the packet was sent to.
+        key: FrontendKey,
+        /// Who has that.
+        owner: ServicePortName,
+        /// The source that the rule is about.
+        source: TrafficSource,
+        /// What it says.
+        verdict: Verdict,
+    },
+    /// A NodePort that is not served on the address the packet was sent to.
+    NodePortNotServedHere {
+        /// The NodePort.
+        key: FrontendKey,
+        /// Who has it.
+        owner: ServicePortName,
+    },
+    /// A service address, but none of its ports.
+    UnusedPort {
+        /// A Service port that has the address.
+        owner: ServicePortName,
+    },
+    /// An address in this service range that no Service has.
+    UnallocatedAddress(IpNet),
+    /// No Service is reached this way.
+    NoFrontend,
+}
+
+impl DecidedBy {
+    /// The frontend that a packet meets by this decision.
+    pub fn frontend(&self, packet: &Packet) -> Option<FrontendKey> {
+        match self {
+            Self::Rule { key, .. } | Self::NodePortNotServedHere { key, .. } => Some(*key),
+            Self::UnusedPort { .. } => Some(FrontendKey::UnmatchedPorts(packet.to)),
+            Self::UnallocatedAddress(_) | Self::NoFrontend => None,
+        }
+    }
+}
+
 /// What becomes of a packet under a plan.
 pub fn outcome(plan: &FamilyPlan, packet: &Packet) -> Outcome {
+    trace(plan, packet).outcome
+}
+
+/// What becomes of a packet under a plan, and what decides that.
+pub fn trace(plan: &FamilyPlan, packet: &Packet) -> Trace {
     let Some((key, frontend)) = frontend_of(plan, packet) else { return unclaimed(plan, packet) };
-    match verdict_of(&plan.node, key, frontend, packet) {
-        Verdict::Forward { pool, masquerade } => forwarded(plan, &frontend.owner, (pool, masquerade), packet),
+    let (decided_by, verdict) = decide(&plan.node, key, frontend, packet);
+    let outcome = match verdict {
+        Verdict::Forward { pool, masquerade } => {
+            let pool = plan.pool(&frontend.owner, pool);
+            // A rule never names a pool that is not there; if one did, there is no endpoint to go to.
+            pool.map_or(Outcome::Rejected, |pool| forwarded(&plan.node, pool, masquerade, packet))
+        }
         Verdict::Drop => Outcome::Dropped,
         Verdict::Reject => Outcome::Rejected,
-        Verdict::LeaveAlone => Outcome::Untouched,
-    }
+        Verdict::Pass => Outcome::Untouched,
+    };
+    Trace { outcome, decided_by }
 }
 
 /// The frontend a packet meets, if any: service addresses before node ports, exact ports before the rest.
@@ -77,29 +141,36 @@ fn frontend_of<'a>(plan: &'a FamilyPlan, packet: &Packet) -> Option<(FrontendKey
     keys.into_iter().find_map(|key| plan.frontend(&key).map(|frontend| (key, &**frontend)))
 }
 
-fn unclaimed(plan: &FamilyPlan, packet: &Packet) -> Outcome {
-    if plan.frontend(&FrontendKey::OtherPorts(packet.to)).is_some() {
-        Outcome::Rejected
-    } else if plan.node.guarded_service_cidrs.iter().any(|block| block.contains(&packet.to)) {
-        Outcome::Dropped
+fn unclaimed(plan: &FamilyPlan, packet: &Packet) -> Trace {
+    let guarded = plan.node.guarded_service_cidrs.iter().find(|block| block.contains(&packet.to));
+    if let Some(frontend) = plan.frontend(&FrontendKey::UnmatchedPorts(packet.to)) {
+        let decided_by = DecidedBy::UnusedPort { owner: frontend.owner.clone() };
+        Trace { outcome: Outcome::Rejected, decided_by }
+    } else if let Some(block) = guarded {
+        Trace { outcome: Outcome::Dropped, decided_by: DecidedBy::UnallocatedAddress(*block) }
     } else {
-        Outcome::Untouched
+        Trace { outcome: Outcome::Untouched, decided_by: DecidedBy::NoFrontend }
     }
 }
 
-fn verdict_of(node: &NodeTraffic, key: FrontendKey, frontend: &Frontend, packet: &Packet) -> Verdict {
-    let first_match = || {
-        frontend.rules.iter().find(|(source, _)| comes_from(node, source, packet)).map(|(_, verdict)| verdict)
+fn decide(
+    node: &NodeTraffic,
+    key: FrontendKey,
+    frontend: &Frontend,
+    packet: &Packet,
+) -> (DecidedBy, Verdict) {
+    let (rules, owner) = (frontend.rules(&key, node), frontend.owner.clone());
+    let first_match = rules.iter().find(|(source, _)| comes_from(node, source, packet));
+    let (source, verdict) = first_match.unwrap_or((&TrafficSource::Anyone, rules.otherwise()));
+    let is_served = match key {
+        FrontendKey::NodePort(..) => accepts_node_ports(node, packet.to),
+        FrontendKey::LoopbackNodePort(..) => is_served_on_loopback(node, verdict, packet.to),
+        FrontendKey::Address(..) | FrontendKey::UnmatchedPorts(_) => true,
     };
-    let verdict = first_match().unwrap_or(frontend.rules.otherwise());
-    match key {
-        FrontendKey::NodePort(..) if !accepts_node_ports(node, packet.to) => {
-            refusal_elsewhere(node, frontend.rules.otherwise())
-        }
-        FrontendKey::LoopbackNodePort(..) if !is_served_on_loopback(node, verdict, packet.to) => {
-            refusal_elsewhere(node, frontend.rules.otherwise())
-        }
-        _ => verdict,
+    if is_served {
+        (DecidedBy::Rule { key, owner, source: source.clone(), verdict }, verdict)
+    } else {
+        (DecidedBy::NodePortNotServedHere { key, owner }, refusal_elsewhere(node, rules.otherwise()))
     }
 }
 
@@ -107,7 +178,7 @@ fn verdict_of(node: &NodeTraffic, key: FrontendKey, frontend: &Frontend, packet:
 fn refusal_elsewhere(node: &NodeTraffic, otherwise: Verdict) -> Verdict {
     match otherwise {
         Verdict::Drop | Verdict::Reject if node.quirks.has(Quirk::NodePortRefusalsEverywhere) => otherwise,
-        _ => Verdict::LeaveAlone,
+        Verdict::Forward { .. } | Verdict::Drop | Verdict::Reject | Verdict::Pass => Verdict::Pass,
     }
 }
 
@@ -156,15 +227,8 @@ fn is_of_this_host(node: &NodeTraffic, ip: IpAddr) -> bool {
     ip.is_loopback() || node.host_addresses.contains(&ip)
 }
 
-fn forwarded(
-    plan: &FamilyPlan,
-    owner: &ServicePortName,
-    (scope, masquerade): (PoolScope, bool),
-    packet: &Packet,
-) -> Outcome {
-    // A rule never names a pool that is not there; if one did, there is no endpoint to go to.
-    let Some(pool) = plan.pool(owner, scope) else { return Outcome::Rejected };
-    let any_hairpin = plan.node.quirks.has(Quirk::HairpinOfAnyEndpoint);
+fn forwarded(node: &NodeTraffic, pool: &Pool, masquerade: bool, packet: &Packet) -> Outcome {
+    let any_hairpin = node.quirks.has(Quirk::HairpinOfAnyEndpoint);
     let deliveries = pool.endpoints.iter().map(|endpoint| {
         let hairpin = endpoint.ip == packet.from && (endpoint.is_local || any_hairpin);
         Delivery { endpoint: SocketAddr::new(endpoint.ip, endpoint.port), masqueraded: masquerade || hairpin }
@@ -192,5 +256,23 @@ impl fmt::Display for Outcome {
 impl fmt::Display for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.endpoint, if self.masqueraded { " masqueraded" } else { "" })
+    }
+}
+
+impl fmt::Display for DecidedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule { key, owner, source, verdict } => write!(f, "{key} of {owner}: {source} → {verdict}"),
+            Self::NodePortNotServedHere { key, owner } => {
+                write!(f, "{key} of {owner} is not served on this address")
+            }
+            Self::UnusedPort { owner } => {
+                write!(f, "the address belongs to {owner}, which does not use the port")
+            }
+            Self::UnallocatedAddress(block) => {
+                write!(f, "no Service has this address of service range {block}")
+            }
+            Self::NoFrontend => f.write_str("no Service is reached this way"),
+        }
     }
 }

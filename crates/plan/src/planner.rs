@@ -1,26 +1,25 @@
-//! The order of the steps from a cluster to a plan, and nothing else.
+//! The steps from a cluster to a plan, in order.
 //!
-//! [`plan`] and [`replan`] never fail: they plan what they can and diagnose the rest. Both take the same road, so that
-//! a plan changed step by step equals one made afresh.
+//! [`plan`] and [`replan`] never fail: they plan what they can and diagnose the rest. Both run the same code, so a plan that
+//! was updated incrementally equals one made from scratch.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferrule_model::{
-    Cluster, Diagnostic, IpFamily, NodeIps, NodePortAddresses, ObjectKind, PerFamily, Problem, Protocol,
-    Service, ServiceName, ServicePort, ServicePortName, ServiceState, Touched, TrafficPolicy, merged,
+    Cluster, Diagnostic, IpFamily, NodeIps, NodePortAddresses, ObjectKind, PerFamily, Problem, Service,
+    ServiceName, ServicePort, ServicePortName, ServiceState, Touched, TrafficPolicy,
 };
 
-use crate::frontends::{PortInput, Site, claims};
+use crate::frontends::NodeContext;
 use crate::health_checks::health_check;
-use crate::ir::{Claim, PortPlan, ServicePlan};
+use crate::ir::{PortPlan, ServicePlan};
 use crate::node_traffic::{node_ips, node_port_addresses, node_traffic};
-use crate::pools::{Facts, Needs, select, serving};
-use crate::topology::Place;
-use crate::{
-    ExternalIps, FamilyPlan, FrontendKey, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta,
-    PoolScope, Quirk,
-};
+use crate::pools::Availability;
+use crate::port_plan::{Before, PortInput, TakenKeys, plan_port};
+use crate::reasons::NoReasons;
+use crate::topology::NodeLocation;
+use crate::{ExternalIps, FamilyPlan, NoLocalEndpoints, NodePlan, NodeTraffic, NodeView, PlanDelta, Quirk};
 
 /// Plans everything.
 pub fn plan(cluster: &Cluster, view: &NodeView) -> (NodePlan, Vec<Diagnostic>) {
@@ -32,8 +31,8 @@ pub fn plan(cluster: &Cluster, view: &NodeView) -> (NodePlan, Vec<Diagnostic>) {
 
 /// Plans the touched Services again, in place, and says what differs.
 ///
-/// If `view` is another than the last time, `touched.node` must say so: a change of the node or of the service ranges is about everything, so it looks at every Service; still only what
-/// differs is in the delta.
+/// If `view` differs from the last call, `touched.node` must be set. A change of the node or of the service ranges plans every
+/// Service again; the delta still has only what differs.
 pub fn replan(
     plan: &mut NodePlan,
     cluster: &Cluster,
@@ -76,7 +75,7 @@ struct Replanning<'a> {
     view: &'a NodeView,
     ips: NodeIps,
     addresses: NodePortAddresses,
-    /// Whether the node itself may have changed, so that nothing can be taken over unseen.
+    /// Whether the node itself may have changed, so that no claims can be reused.
     everything: bool,
     delta: PlanDelta,
 }
@@ -95,11 +94,11 @@ impl Replanning<'_> {
         for name in names {
             self.service(name);
         }
-        self.delta.close_over(self.plan);
+        self.delta.complete(self.plan);
     }
 
-    /// Who lost what: all of it if everything was planned, otherwise what concerns the touched Services and the
-    /// frontends that changed hands.
+    /// Diagnostics of conflicts: all of them if everything was planned, otherwise those of the touched Services and of
+    /// frontends that changed owner.
     fn conflicts(&self, touched: &Touched) -> Vec<Diagnostic> {
         if self.everything {
             return self.plan.all_conflicts();
@@ -128,7 +127,7 @@ impl Replanning<'_> {
             })
         });
         let mut refused: Vec<Diagnostic> = refused.collect();
-        // Services are in no order.
+        // Services are kept in no order.
         refused.sort();
         refused
     }
@@ -141,18 +140,18 @@ impl Replanning<'_> {
         }
         let same_claims = have_same_claims(was, now.as_ref());
         self.note_differences(name, now.as_ref());
-        let was = self.exchange(name, now);
+        let was = self.replace(name, now);
         if same_claims {
             return;
         }
         if let Some(was) = was {
-            self.plan.withdraw(name, &was, &mut self.delta);
+            self.plan.remove_claims(name, &was, &mut self.delta);
         }
-        self.plan.stake(name, &mut self.delta);
+        self.plan.add_claims(name, &mut self.delta);
     }
 
-    /// Puts what a Service asks for now in the place of what it asked for before, which is handed back.
-    fn exchange(&mut self, name: &ServiceName, now: Option<ServicePlan>) -> Option<ServicePlan> {
+    /// Replaces a Service's plan; the old one is handed back.
+    fn replace(&mut self, name: &ServiceName, now: Option<ServicePlan>) -> Option<ServicePlan> {
         match (self.plan.services.get_mut(name), now) {
             (Some(place), Some(now)) => Some(std::mem::replace(place, now)),
             (None, Some(now)) => self.plan.services.insert(name.clone(), now),
@@ -191,17 +190,20 @@ impl Replanning<'_> {
         let service = state.service()?;
         let family = self.plan.node.family;
         service.cluster_ips.get(family)?;
-        // With the same fields on the same node, a port's frontends are the same if their facts are, and if the ports
+        // With the same fields on the same node, a port's frontends are the same if it has endpoints where it had some, and if the ports
         // before it, which come first where both claim a key, claim what they did.
         let mut reusable = was.filter(|was| !self.everything && Arc::ptr_eq(&was.service, service));
         let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
         let mut lacking = NoLocalEndpoints::default();
         let mut taken = TakenKeys::default();
+        let context = self.context();
         for (at, port) in service.ports.iter().enumerate() {
             let was = reusable.and_then(|was| was.ports.get(at));
             let owner = was.map_or_else(|| owner(name, port), |was| was.owner.clone());
-            let planned = self.plan_port(owner, (service, port), state, (was, &mut taken));
-            let lacks = lacking_local_endpoints(service, port, family, planned.facts);
+            let input = PortInput { owner, state, service, port };
+            let before = Before { was, taken: &mut taken };
+            let planned = plan_port(input, context, before, &mut NoReasons);
+            let lacks = lacking_local_endpoints(service, port, family, planned.available);
             lacking.internal += lacks.internal;
             lacking.external += lacks.external;
             reusable = reusable.filter(|_| was.is_some_and(|was| Arc::ptr_eq(&was.claims, &planned.claims)));
@@ -215,36 +217,11 @@ impl Replanning<'_> {
         })
     }
 
-    fn plan_port(
-        &self,
-        owner: ServicePortName,
-        (service, port): (&Service, &ServicePort),
-        state: &ServiceState,
-        (was, taken): (Option<&PortPlan>, &mut TakenKeys),
-    ) -> PortPlan {
-        let family = self.plan.node.family;
-        let endpoints = merged(state.slices(family), &port.name, port.protocol);
+    fn context(&self) -> NodeContext<'_> {
         let zone = self.cluster.node().and_then(|node| node.zone.as_ref());
-        let place = Place { node: &self.view.name, zone };
-        let selection = select(&endpoints, Needs::of(service, port, family), place);
-        let facts = selection.facts();
-        let serving = if port.protocol == Protocol::Udp { serving(&endpoints) } else { Box::default() };
-        let claims = match was.filter(|was| was.facts == facts) {
-            Some(was) => Arc::clone(&was.claims),
-            None => {
-                claims(PortInput { owner: &owner, service, port, facts }, self.site(), taken.keys()).into()
-            }
-        };
-        taken.remember(&claims);
-        let used = |scope| claims.iter().any(|claim: &Claim| claim.uses.has(scope));
-        let cluster = selection.cluster.filter(|_| used(PoolScope::Cluster));
-        let local = selection.local.filter(|_| used(PoolScope::Local));
-        PortPlan { owner, cluster, local, facts, claims, endpoints: endpoints.len(), serving }
-    }
-
-    fn site(&self) -> Site<'_> {
-        Site {
+        NodeContext {
             node: &self.plan.node,
+            location: NodeLocation { node: &self.view.name, zone },
             ips: self.ips,
             node_ports: &self.addresses,
             external_ips: &self.view.external_ips,
@@ -252,7 +229,7 @@ impl Replanning<'_> {
     }
 }
 
-fn owner(name: &ServiceName, port: &ServicePort) -> ServicePortName {
+pub(crate) fn owner(name: &ServiceName, port: &ServicePort) -> ServicePortName {
     ServicePortName { service: name.clone(), port: port.name.clone(), protocol: port.protocol }
 }
 
@@ -260,7 +237,7 @@ fn ports(plan: Option<&ServicePlan>) -> &[PortPlan] {
     plan.map_or(&[], |plan| &plan.ports)
 }
 
-/// Whether both claim the same with the same seniority, so that nothing is to be settled again.
+/// Whether both claim the same with the same age, so that no conflict needs to be resolved again.
 fn have_same_claims(was: Option<&ServicePlan>, now: Option<&ServicePlan>) -> bool {
     let (Some(was), Some(now)) = (was, now) else { return false };
     was.service.created == now.service.created
@@ -272,35 +249,14 @@ fn have_same_claims(was: Option<&ServicePlan>, now: Option<&ServicePlan>) -> boo
             .all(|(was, now)| Arc::ptr_eq(&was.claims, &now.claims) || was.claims == now.claims)
 }
 
-/// The keys that earlier ports of a Service claim: two ports may both stand for a whole address, and the first does.
-/// They are gathered only once a port asks, which ports that take their claims over do not.
-#[derive(Default)]
-struct TakenKeys {
-    keys: HashSet<FrontendKey>,
-    remembered: Vec<Arc<[Claim]>>,
-}
-
-impl TakenKeys {
-    fn remember(&mut self, claims: &Arc<[Claim]>) {
-        self.remembered.push(Arc::clone(claims));
-    }
-
-    fn keys(&mut self) -> &mut HashSet<FrontendKey> {
-        for claims in self.remembered.drain(..) {
-            self.keys.extend(claims.iter().map(|claim| claim.key));
-        }
-        &mut self.keys
-    }
-}
-
 /// Which policies of a port want local endpoints and find none, though there are some elsewhere.
 fn lacking_local_endpoints(
     service: &Service,
     port: &ServicePort,
     family: IpFamily,
-    facts: Facts,
+    available: Availability,
 ) -> NoLocalEndpoints {
-    let lacks = facts.any && !facts.local;
+    let lacks = available.any && !available.local;
     let internal = service.internal_policy == TrafficPolicy::Local;
     let external =
         service.external_policy == TrafficPolicy::Local && service.is_externally_accessible(port, family);

@@ -13,19 +13,19 @@ pub enum Quirk {
     RejectUnusedClusterIpPorts,
     /// nftables: addresses of the service ranges that no Service has are dropped.
     DropUnallocatedClusterIps,
-    /// iptables: with no endpoint at all, source ranges are not looked at and everyone is rejected.
+    /// iptables: with no endpoint at all, source ranges are not enforced and every packet is rejected.
     RangesIgnoredWithoutEndpoints,
-    /// iptables: the host's own packets to external addresses without endpoints leave the node unhindered, since
-    /// those rejects sit on the input and forward path only. An address of the node itself is not left that way.
+    /// iptables: the host's own packets to external addresses without endpoints leave the node, since those rejects
+    /// are on the input and forward path only. Packets to an address of the node itself pass the input path.
     HostBypassesExternalRefusals,
     /// iptables: a NodePort that refuses everyone does so on every local address, `nodePortAddresses` or not.
     NodePortRefusalsEverywhere,
-    /// iptables: any endpoint that gets its own packet back has it masqueraded. Other modes know this only of
-    /// endpoints on this node, where alone it can happen without further routing.
+    /// iptables: any endpoint that gets its own packet back has it masqueraded. Other modes do this only for endpoints
+    /// on this node; elsewhere it takes further routing to happen.
     HairpinOfAnyEndpoint,
     /// ipvs: policy `Local` with no endpoint here uses all endpoints instead of dropping.
     LocalFallsBackToCluster,
-    /// ipvs: one pool for each virtual server, so nobody is short-circuited past policy `Local`.
+    /// ipvs: one pool for each virtual server, so no traffic is short-circuited past policy `Local`.
     OnePoolPerFrontend,
     /// ipvs: unused ports of every service address are rejected, not of cluster IPs alone; but not of an external one
     /// that is the node's own.

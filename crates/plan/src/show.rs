@@ -7,8 +7,8 @@ use std::fmt;
 use ferrule_model::{IpFamily, ServicePortName};
 
 use crate::{
-    FamilyPlan, Frontend, FrontendKey, HealthCheck, LocalPods, LoopbackNodePorts, NodePlan, NodePortScope,
-    PlanDelta, Pool, PoolId, PoolScope, Rules, TrafficSource, Verdict,
+    FamilyPlan, Frontend, FrontendKey, HealthCheck, LocalPods, LoopbackNodePorts, Masquerade, NodePlan,
+    NodePortScope, PlanDelta, Pool, PoolId, PoolScope, Rules, Shape, TrafficSource, Verdict,
 };
 
 /// The whole plan as text, one family after the other.
@@ -53,14 +53,15 @@ pub fn show_delta(delta: &PlanDelta) -> String {
 
 fn frontends_table(plan: &FamilyPlan) -> String {
     let mut table = Table::new(&["FRONTEND", "OWNER", "FROM", "THEN"]);
-    let mut shown: Vec<(FrontendKey, &Frontend)> = Vec::new();
+    let mut shown: Vec<(FrontendKey, Rules)> = Vec::new();
     let mut owner_before: Option<&ServicePortName> = None;
     for (key, frontend) in by_owner_runs(plan) {
         if owner_before != Some(&frontend.owner) {
             shown.clear();
         }
         owner_before = Some(&frontend.owner);
-        let alike = shown.iter().find(|(_, other)| is_worth_referring_to(other, frontend));
+        let rules = frontend.rules(key, &plan.node);
+        let alike = shown.iter().find(|(_, other)| is_worth_referring_to(other, &rules));
         match alike {
             Some((other, _)) => table.row(&[
                 key.to_string(),
@@ -68,9 +69,9 @@ fn frontends_table(plan: &FamilyPlan) -> String {
                 format!("(as {other})"),
                 String::new(),
             ]),
-            None => rules_rows(&mut table, *key, frontend),
+            None => rules_rows(&mut table, [key.to_string(), frontend.owner.to_string()], &rules),
         }
-        shown.push((*key, frontend));
+        shown.push((*key, rules));
     }
     table.to_string()
 }
@@ -90,19 +91,16 @@ fn by_owner_runs(plan: &FamilyPlan) -> Vec<(&FrontendKey, &Frontend)> {
 }
 
 /// A list of one rule is as short as a reference to it.
-fn is_worth_referring_to(other: &Frontend, frontend: &Frontend) -> bool {
-    other.rules == frontend.rules && frontend.rules.iter().count() > 1
+fn is_worth_referring_to(other: &Rules, rules: &Rules) -> bool {
+    other == rules && rules.iter().count() > 1
 }
 
-fn rules_rows(table: &mut Table, key: FrontendKey, frontend: &Frontend) {
-    for (at, (source, verdict)) in frontend.rules.iter().enumerate() {
-        let first = at == 0;
-        table.row(&[
-            if first { key.to_string() } else { String::new() },
-            if first { frontend.owner.to_string() } else { String::new() },
-            source.to_string(),
-            verdict.to_string(),
-        ]);
+/// A row for each rule; what they are about stands in the first alone.
+fn rules_rows(table: &mut Table, about: [String; 2], rules: &Rules) {
+    let mut about = about;
+    for (source, verdict) in rules.iter() {
+        let [key, owner] = std::mem::take(&mut about);
+        table.row(&[key, owner, source.to_string(), verdict.to_string()]);
     }
 }
 
@@ -182,7 +180,7 @@ impl fmt::Display for FrontendKey {
                 IpFamily::V4 => write!(f, "{ip}:{port}/{protocol}"),
                 IpFamily::V6 => write!(f, "[{ip}]:{port}/{protocol}"),
             },
-            Self::OtherPorts(ip) => write!(f, "{ip} other ports"),
+            Self::UnmatchedPorts(ip) => write!(f, "{ip} other ports"),
             Self::NodePort(protocol, port) => write!(f, "nodePort {port}/{protocol}"),
             Self::LoopbackNodePort(protocol, port) => write!(f, "loopback nodePort {port}/{protocol}"),
         }
@@ -234,8 +232,31 @@ impl fmt::Display for Verdict {
             Self::Forward { pool, masquerade: true } => write!(f, "{pool} pool, masquerade"),
             Self::Drop => f.write_str("drop"),
             Self::Reject => f.write_str("reject"),
-            Self::LeaveAlone => f.write_str("leave alone"),
+            Self::Pass => f.write_str("pass"),
         }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refuse(refusal) => write!(f, "{}", Verdict::from(*refusal)),
+            Self::OnePool { pool, masquerade } => write!(f, "{pool} pool, masquerade {masquerade}"),
+            Self::ShortCircuit { outsiders } => {
+                let outsiders = Verdict::from(*outsiders);
+                write!(f, "cluster pool for local pods and this host, {outsiders} for others")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Masquerade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AsClusterIps => "as cluster IPs",
+            Self::Always => "always",
+            Self::Never => "never",
+        })
     }
 }
 

@@ -23,7 +23,7 @@ pub struct NodeView {
     pub masquerade_bit: u8,
     /// Whether all traffic to cluster IPs is masqueraded.
     pub masquerade_all: bool,
-    /// How traffic of this node's own pods is told from other traffic.
+    /// How traffic from this node's own pods is recognized.
     pub local_detection: LocalDetection,
     /// The addresses that accept NodePorts; empty means all.
     pub node_port_addresses: Vec<NodePortSelector>,
@@ -56,11 +56,11 @@ impl NodeView {
     }
 }
 
-/// Which `spec.externalIPs` are served. Whoever may write Services can claim any address with them, and take over traffic that
-/// is meant for others (CVE-2020-8554).
+/// Which `spec.externalIPs` are served. Anyone who may write Services can claim any address with them, and hijack traffic
+/// meant for others (CVE-2020-8554).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalIps {
-    /// Whatever a Service says.
+    /// All that a Service lists.
     All,
     /// None (gate `AllowServiceExternalIPs` off).
     None,
@@ -79,10 +79,10 @@ impl ExternalIps {
     }
 }
 
-/// `detectLocalMode`: how traffic of this node's pods is known.
+/// `detectLocalMode`: how traffic from this node's pods is recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalDetection {
-    /// Not at all: nobody is a local pod.
+    /// Not at all: no traffic counts as a local pod's.
     None,
     /// By source address, the cluster's pod ranges (the first of each family counts).
     ClusterCidrs(Vec<IpNet>),
@@ -95,7 +95,7 @@ pub enum LocalDetection {
 }
 
 impl LocalDetection {
-    /// How local pods are told in one family, on a node whose pods get addresses from these blocks.
+    /// How local pods are recognized in one family, on a node whose pods get addresses from these blocks.
     pub fn local_pods(&self, pod_cidrs: &[IpNet], family: IpFamily) -> Option<LocalPods> {
         let first = |blocks: &[IpNet]| {
             blocks.iter().find(|net| IpFamily::of_net(net) == family).map(|net| LocalPods::From(net.trunc()))
@@ -113,7 +113,7 @@ impl LocalDetection {
 /// What becomes of NodePorts on loopback addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopbackNodePorts {
-    /// Left alone: whatever listens there answers.
+    /// Not handled: a local process may listen there.
     NotServed,
     /// Served by the kernel, IPv4 only, where `nodePortAddresses` reaches loopback (iptables mode).
     InKernel,

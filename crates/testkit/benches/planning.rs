@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use ferrule_model::{
     Change, Cluster, Conditions, Endpoint, EndpointSlice, IpFamily, Node, NodeName, PerFamily, PortName,
-    Protocol, Service, ServiceName, ServicePort, SliceName, SlicePort, Timestamp, canonical_endpoints,
+    Protocol, Service, ServiceName, ServicePort, SliceName, SlicePort, canonical_endpoints,
 };
 use ferrule_plan::{LocalDetection, NodePlan, NodeView, Quirks, plan, replan};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -117,7 +117,7 @@ fn endpoint_change(services: u32, caches: Caches, rounds: u32) -> ChangeCost {
             scrubber.scrub();
         }
         let start = Instant::now();
-        let touched = cluster.apply(change);
+        let touched = cluster.apply(change).touched;
         let (deltas, _) = replan(&mut current, &cluster, &touched, &view);
         times.push(start.elapsed());
         assert_eq!(deltas.get(IpFamily::V4).map(|delta| delta.pools.len()), Some(1), "one pool changes");
@@ -169,7 +169,7 @@ fn many_ports() -> Row {
         let (mut current, _) = plan(&cluster, &view);
         let change = slice_of(&slice_ports, 1);
         let start = Instant::now();
-        let touched = cluster.apply(change);
+        let touched = cluster.apply(change).touched;
         replan(&mut current, &cluster, &touched, &view);
         start.elapsed()
     });
@@ -231,7 +231,7 @@ fn live(region: &Region<'_, System>) -> usize {
 
 /// Realistic Services: a named port, a cluster IP, every tenth with a load-balancer address and, while they last, a node port.
 fn cluster(services: u32, endpoints: u32) -> Cluster {
-    let mut cluster = Cluster::new(Timestamp::default());
+    let mut cluster = Cluster::default();
     let pod_cidrs = vec!["10.244.0.0/24".parse().expect("a CIDR")];
     let host_ips = vec![IpAddr::from([192, 0, 2, 1])];
     cluster.apply(Change::Node(Some(Node { host_ips, pod_cidrs, ..Node::default() })));

@@ -1,8 +1,8 @@
-//! A real API server for tests: etcd and kube-apiserver in a network namespace of their own, and what talks to them.
+//! A real API server for tests: etcd and kube-apiserver in a network namespace of their own.
 //!
-//! Made for clients: no kubelet, controller or scheduler runs, so objects stay as tests write them. [`ApiServer::join`]
-//! connects another namespace to it. Nothing is left behind, however the test ends: both programs are on a leash.
-//! Call [`or_skip`] first: not every machine has the programs, which `scripts/cluster-build` builds.
+//! No kubelet, controller or scheduler runs, so objects stay as tests write them. [`ApiServer::join`] connects another
+//! namespace to it. Nothing is left behind, however the test ends: both programs are on a leash. Call [`or_skip`] first:
+//! not every machine has the programs, which `scripts/cluster-build` builds.
 
 mod certificates;
 mod leash;
@@ -28,13 +28,13 @@ pub use objects::{Objects, objects_of, objects_path};
 pub use programs::{or_skip, program};
 pub use requests::Refused;
 
-/// Where the API server is, for everybody who [joined](ApiServer::join).
+/// The API server's address in every namespace that [joined](ApiServer::join).
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 1);
 const PORT: u16 = 6443;
-/// Where its store is, for whoever is in its own namespace: plain HTTP.
+/// The address of etcd in the API server's own namespace: plain HTTP.
 pub const ETCD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2379);
 
-/// The API server says that it is ready before it has written the objects that are its own.
+/// The API server reports that it is ready before it has written its own objects.
 const OWN_OBJECTS: [&str; 4] = [
     "/readyz",
     "/api/v1/namespaces/default/services/kubernetes",
@@ -42,44 +42,44 @@ const OWN_OBJECTS: [&str; 4] = [
     "/apis/networking.k8s.io/v1/servicecidrs/kubernetes",
 ];
 
-/// It takes five seconds on a quiet machine.
-const PATIENCE: Duration = Duration::from_mins(2);
-const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// A start takes five seconds on an idle machine.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How the API server is started.
+/// Options for the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether everybody may do everything, or only what the bootstrap roles allow.
+    /// By default, the bootstrap roles.
     pub authorization: Authorization,
-    /// Flags beside the usual ones.
+    /// Additional flags.
     pub flags: Vec<String>,
 }
 
-/// Who may do what.
+/// How requests are authorized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// The roles that every cluster has from the start.
+    /// The bootstrap roles of every cluster.
     #[default]
     Rbac,
-    /// Everybody who is known may do everything.
+    /// Every authenticated user may do everything.
     AlwaysAllow,
 }
 
-/// Whom the API server knows by a token.
+/// Users with a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
-    /// May do everything.
+    /// Has all permissions.
     Admin,
-    /// `system:kube-proxy`, who has the role `system:node-proxier`.
+    /// `system:kube-proxy`, with the role `system:node-proxier`.
     KubeProxy,
-    /// Known, but without any role.
+    /// Authenticated, but without any role.
     Stranger,
 }
 
-/// A running API server. It ends, with all it kept, when it is dropped or when the process is gone.
+/// A running API server. It ends, and its data is removed, when it is dropped or the process ends.
 #[derive(Debug)]
 pub struct ApiServer {
-    // Before etcd, which removes the folder when it ends.
+    // Dropped before etcd, whose end removes the folder.
     running: Mutex<Option<Leash>>,
     etcd: Leash,
     namespace: Namespace,
@@ -89,9 +89,9 @@ pub struct ApiServer {
     joined: AtomicU32,
 }
 
-/// What went wrong while the API server was started or used.
+/// Errors of starting and using the API server.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is about")]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum ApiServerError {
     #[error("making the API server's network")]
     Network(#[from] NetError),
@@ -103,14 +103,14 @@ pub enum ApiServerError {
     Start { program: &'static str, source: io::Error },
     #[error("waiting for {program}; the end of its log:\n{log}")]
     NotReady { program: &'static str, log: String },
-    #[error("asking {whom}")]
-    Ask { whom: &'static str, source: io::Error },
+    #[error("sending a request to {receiver}")]
+    Request { receiver: &'static str, source: io::Error },
     #[error(transparent)]
     Refused(#[from] Refused),
 }
 
 impl User {
-    /// What it proves itself with.
+    /// The bearer token.
     pub fn token(self) -> &'static str {
         match self {
             Self::Admin => "admin-token",
@@ -129,7 +129,7 @@ impl User {
 }
 
 impl ApiServer {
-    /// Starts both programs; they answer when this returns.
+    /// Starts both programs, and waits until they are ready.
     pub fn start(options: Options) -> Result<Self, ApiServerError> {
         let namespace = Namespace::new("api server")?;
         namespace.feed(
@@ -159,7 +159,7 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// One for all tests of a program, with the usual options, started by whoever asks first.
+    /// One server with default options for all tests of a binary, started on first use.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -167,37 +167,37 @@ impl ApiServer {
         static SHARED: OnceLock<ApiServer> = OnceLock::new();
         SHARED.get_or_init(|| match Self::start(Options::default()) {
             Ok(server) => server,
-            #[expect(clippy::panic, reason = "for tests, which cannot go on")]
+            #[expect(clippy::panic, reason = "a test cannot continue")]
             Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
         })
     }
 
-    /// Its namespace; what runs there reaches it too.
+    /// The namespace it runs in.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Its files. A test may write others there.
+    /// The folder of its files. Tests may add their own.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::new(ADDRESS.into(), PORT)
     }
 
-    /// Its URL.
+    /// The URL of [`Self::address`].
     pub fn url(&self) -> String {
         format!("https://{}", self.address())
     }
 
-    /// The file with the certificate of the authority that signed its own.
+    /// The file with the CA certificate.
     pub fn ca_file(&self) -> PathBuf {
         self.folder.join("ca.crt")
     }
 
-    /// The authority that signed its certificate, and whose client certificates it believes.
+    /// The CA of its server certificate and of client certificates.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -211,7 +211,7 @@ impl ApiServer {
         Ok(path)
     }
 
-    /// Gives another namespace an interface, with an address of 172.31.0.0/16, by which it reaches the API server.
+    /// Connects another namespace by an interface with this address of 172.31.0.0/16.
     pub fn join(&self, namespace: &Namespace, address: Ipv4Addr) -> Result<(), ApiServerError> {
         let port = format!("port{}", self.joined.fetch_add(1, Ordering::Relaxed));
         let cable = format!("link add {port} type veth peer name api0 netns {}\n", namespace.path());
@@ -222,7 +222,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Starts the API server again on what etcd kept; does nothing if it runs.
+    /// Starts the API server again on the data in etcd. Does nothing if it is running.
     pub fn start_api_server(&self) -> Result<(), ApiServerError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_some() {
@@ -237,21 +237,21 @@ impl ApiServer {
         wait_for("kube-apiserver", leash, || OWN_OBJECTS.iter().all(|path| self.get(path).is_ok()))
     }
 
-    /// Kills the API server; etcd keeps what it knew.
+    /// Kills the API server; its data stays in etcd.
     pub fn stop_api_server(&self) {
         drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Makes etcd forget all but the present, so that nobody can go on from a state of the past.
+    /// Compacts etcd to the current revision, so that no watch can resume from an older one.
     pub fn compact(&self) -> Result<(), ApiServerError> {
-        let ask = |path, body: Value| {
+        let post = |path, body: Value| {
             let answer = self.namespace.run(|| requests::plain(ETCD, path, &body))?;
-            answer.map_err(|source| ApiServerError::Ask { whom: "etcd", source })
+            answer.map_err(|source| ApiServerError::Request { receiver: "etcd", source })
         };
-        // The key is one that nobody has: only the revision in the answer's header is wanted.
-        let answer = ask("/v3/kv/range", json!({ "key": "eA==" }))?;
+        // The key does not exist: only the revision in the header of the response is needed.
+        let answer = post("/v3/kv/range", json!({ "key": "eA==" }))?;
         let revision = answer["header"]["revision"].clone();
-        ask("/v3/kv/compaction", json!({ "revision": revision, "physical": true })).map(drop)
+        post("/v3/kv/compaction", json!({ "revision": revision, "physical": true })).map(drop)
     }
 
     fn write_files(&self) -> Result<(), ApiServerError> {
@@ -323,7 +323,7 @@ fn start_etcd(namespace: &Namespace, folder: &Path) -> Result<Leash, ApiServerEr
         format!("--listen-client-urls=http://{ETCD}"),
         format!("--advertise-client-urls=http://{ETCD}"),
         "--listen-peer-urls=http://127.0.0.1:2380".into(),
-        // Nothing here must survive the machine.
+        // The data need not survive a crash.
         "--unsafe-no-fsync".into(),
     ];
     let program = program("etcd");
@@ -338,14 +338,14 @@ fn start_etcd(namespace: &Namespace, folder: &Path) -> Result<Leash, ApiServerEr
     Ok(leash)
 }
 
-/// Looks again and again until a program answers, unless it ends before that.
+/// Polls until a program is ready; fails early if it exits.
 fn wait_for(program: &'static str, leash: &Leash, is_ready: impl Fn() -> bool) -> Result<(), ApiServerError> {
     let started = Instant::now();
-    while started.elapsed() < PATIENCE {
+    while started.elapsed() < START_TIMEOUT {
         if is_ready() {
             return Ok(());
         }
-        if leash.ends_within(LOOK_AGAIN) {
+        if leash.ends_within(POLL_INTERVAL) {
             break;
         }
     }
@@ -355,7 +355,7 @@ fn wait_for(program: &'static str, leash: &Leash, is_ready: impl Fn() -> bool) -
 fn new_folder() -> Result<PathBuf, ApiServerError> {
     let folder = tempfile::Builder::new().prefix("ferrule-api-server-").tempdir();
     let folder = folder.map_err(|source| ApiServerError::Write { path: std::env::temp_dir(), source })?;
-    // etcd's leash removes it, even if this process is killed.
+    // The leash of etcd removes it, even if this process is killed.
     Ok(folder.keep())
 }
 

@@ -1,11 +1,11 @@
-//! Numbers that look random and are the same for the same seed, for tests whose cases must be found again by a number.
+//! Pseudo-random numbers from a seed, so that a failing case can be repeated by its number.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
 pub struct Draw(u64);
 
 impl Draw {
-    /// The stream of a seed.
+    /// Equal seeds give equal numbers.
     pub fn of(seed: u64) -> Self {
         Self(seed.wrapping_mul(7919))
     }
@@ -20,18 +20,18 @@ impl Draw {
         (mixed ^ (mixed >> 31)) % limit
     }
 
-    /// True so many times of ten.
+    /// True with a probability of `of_ten` tenths.
     pub fn chance(&mut self, of_ten: u64) -> bool {
         self.below(10) < of_ten
     }
 
-    /// One of several, which are not none.
+    /// One element of a slice that must not be empty.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         let at = usize::try_from(self.below(all.len() as u64)).unwrap_or_default();
         &all[at]
     }
 
-    /// Some of several, in their order.
+    /// Each element with a probability of `of_ten` tenths, in order.
     pub fn some_of<T: Clone>(&mut self, all: &[T], of_ten: u64) -> Vec<T> {
         all.iter().filter(|_| self.chance(of_ten)).cloned().collect()
     }

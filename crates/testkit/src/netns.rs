@@ -1,9 +1,9 @@
-//! A small world of real hosts on one machine: a node, its pods, and everybody beyond its uplink, each in a network
-//! namespace, with servers that tell who asks and probes that tell what became of a packet.
+//! Hosts on one machine: a node, its pods, and the hosts beyond its uplink, each in a network namespace. Servers answer
+//! with the address they saw, probes report the outcome of a packet.
 //!
-//! The node has no rules of its own: a test or demo loads them (with [`NetWorld::node`]) and asks. The host's own
-//! network is never touched, and nothing is left behind, however the test ends. [`NetSpec`] says who is there,
-//! [`NetWorld::ask`] holds packets against the oracle. Call [`or_skip`] first: not every machine allows namespaces.
+//! The node has no rules of its own: a test or demo loads them (with [`NetWorld::node`]) and sends packets. The machine's
+//! own network is never touched, and nothing is left behind, however the test ends. [`NetSpec`] lists the hosts,
+//! [`NetWorld::ask`] compares packets with the oracle. Call [`or_skip`] first: not every machine allows namespaces.
 
 mod namespace;
 mod pages;
@@ -36,21 +36,21 @@ use probe::{Flight, landed};
 use servers::{Server, Servers};
 use wiring::Wired;
 
-/// More sockets at once than this could meet the limit of open files.
-const IN_FLIGHT: usize = 256;
+/// More open sockets could exceed the limit of open files.
+const MAX_IN_FLIGHT: usize = 256;
 
 /// A running world. It ends when it is dropped.
 #[derive(Debug)]
 pub struct NetWorld {
     spec: NetSpec,
-    // Before the namespaces, so that nothing is served any more when they go.
+    // Dropped before the namespaces.
     _servers: Servers,
     wired: Wired,
 }
 
-/// What went wrong while a world was made or used.
+/// Errors of building and using a world.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is about")]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum NetError {
     #[error("making the network namespace of {name}; is this run as root or in a user namespace?")]
     Namespace { name: String, source: io::Error },
@@ -60,9 +60,9 @@ pub enum NetError {
     Setting { setting: String, name: String, source: io::Error },
     #[error("running \"{program}\" in the namespace of {name}: {problem}")]
     Program { program: String, name: String, problem: String },
-    #[error("giving pod {pod} the interface {interface}, which somebody has already")]
+    #[error("giving pod {pod} the interface {interface}, which is in use")]
     InterfaceTaken { interface: String, pod: IpAddr },
-    #[error("waiting for the links and addresses of {name}; the last look showed:\n{shown}")]
+    #[error("waiting for the links and addresses of {name}; the last check showed:\n{shown}")]
     NotReady { name: String, shown: String },
     #[error("serving {address}/{protocol}")]
     Serve { protocol: Protocol, address: SocketAddr, source: io::Error },
@@ -78,7 +78,7 @@ impl NetError {
 }
 
 impl NetWorld {
-    /// Builds a world; everybody answers when this returns.
+    /// Builds a world, and waits until all its servers answer.
     pub fn build(spec: NetSpec) -> Result<Self, NetError> {
         let wired = wiring::wire(&spec)?;
         let on_node: Vec<_> = spec.node_servers.iter().copied().collect();
@@ -96,17 +96,17 @@ impl NetWorld {
         Ok(Self { spec, _servers: Servers::start(servers)?, wired })
     }
 
-    /// Who is there.
+    /// The hosts of this world.
     pub fn spec(&self) -> &NetSpec {
         &self.spec
     }
 
-    /// The node's namespace, for what is to run there: a proxy, `nft`, a socket.
+    /// The node's namespace, to run a proxy, `nft` or a socket in.
     pub fn node(&self) -> &Namespace {
         &self.wired.node
     }
 
-    /// The namespace of whoever has an address; of the node for its own and for unspecified ones.
+    /// The namespace of the host with an address; the node's for its own and for unspecified addresses.
     pub fn namespace_of(&self, address: IpAddr) -> Option<&Namespace> {
         if self.spec.is_of_node(address) || address.is_unspecified() {
             return Some(&self.wired.node);
@@ -118,26 +118,26 @@ impl NetWorld {
         }
     }
 
-    /// The node's interface that packets of an address come in on; none for the node's own.
+    /// The node's interface on which packets from an address arrive; `None` for the node's own.
     pub fn interface_of(&self, address: IpAddr) -> Option<&str> {
         let beyond = self.spec.hosts.contains_key(&address).then_some(UPLINK);
         self.wired.interfaces.get(&address).map(String::as_str).or(beyond)
     }
 
     /// Sends one packet.
-    pub fn probe(&self, packet: &Packet, patience: Duration) -> Result<Seen, NetError> {
-        let seen = self.probe_all(&[Probe { packet: packet.clone(), patience }])?;
+    pub fn probe(&self, packet: &Packet, timeout: Duration) -> Result<Seen, NetError> {
+        let seen = self.probe_all(&[Probe { packet: packet.clone(), timeout }])?;
         Ok(seen.into_iter().next().unwrap_or(Seen::Silent))
     }
 
-    /// Sends the same packet many times at once, from a new port each, and counts what was seen.
+    /// Sends the same packet many times at once, each from a new port, and counts the outcomes.
     pub fn probe_many(
         &self,
         packet: &Packet,
         times: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<BTreeMap<Seen, usize>, NetError> {
-        let probes = vec![Probe { packet: packet.clone(), patience }; times];
+        let probes = vec![Probe { packet: packet.clone(), timeout }; times];
         let mut counts = BTreeMap::new();
         for seen in self.probe_all(&probes)? {
             *counts.entry(seen).or_default() += 1;
@@ -145,16 +145,17 @@ impl NetWorld {
         Ok(counts)
     }
 
-    /// Sends packets, all at once, and tells what was seen of each.
+    /// Sends packets at once; returns the outcome of each.
     pub fn probe_all(&self, probes: &[Probe]) -> Result<Vec<Seen>, NetError> {
         let mut seen = Vec::with_capacity(probes.len());
-        for probes in probes.chunks(IN_FLIGHT) {
+        for probes in probes.chunks(MAX_IN_FLIGHT) {
             seen.extend(landed(self.launched(probes)?));
         }
         Ok(seen)
     }
 
-    /// What becomes of a packet if no rule is about it: whoever has the address answers or refuses, nobody is silent.
+    /// The outcome of a packet that no rule matches: the host with the address answers or refuses; an unused address is
+    /// silent.
     pub fn without_rules(&self, packet: &Packet) -> Seen {
         let known = self.spec.is_of_node(packet.to) || self.spec.hosts.contains_key(&packet.to);
         let to = SocketAddr::new(packet.to, packet.port.map_or(0, |(_, port)| port));
@@ -190,7 +191,7 @@ impl NetWorld {
         if packet.from.is_ipv4() != packet.to.is_ipv4() {
             return Err("its addresses are of two families".into());
         }
-        let namespace = self.namespace_of(packet.from).ok_or("nobody here has its source address")?;
+        let namespace = self.namespace_of(packet.from).ok_or("no host has its source address")?;
         match (packet.interface.as_deref(), self.interface_of(packet.from)) {
             (Some(wanted), actual) if actual != Some(wanted) => {
                 Err(format!("it comes in on {}, not on {wanted}", actual.unwrap_or("no interface")))

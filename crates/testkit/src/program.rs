@@ -1,4 +1,4 @@
-//! A program under test, running in a namespace: its log can be waited for, and it never outlives the test.
+//! A program under test in a namespace. Tests can wait for its log lines; it never outlives the test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::netns::{Namespace, NetError};
 
-/// The kernel counts processor time in hundredths of a second.
+/// The kernel counts CPU time in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A running program.
@@ -23,7 +23,7 @@ pub struct Program {
     log: Arc<Log>,
 }
 
-/// What it has written to its standard error so far.
+/// Its standard error so far.
 #[derive(Debug, Default)]
 struct Log {
     lines: Mutex<Vec<String>>,
@@ -69,12 +69,12 @@ impl Program {
         Ok(Self { child, log })
     }
 
-    /// Its number among processes.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Processor time it has used, with that of the programs it ran and waited for.
+    /// CPU time it has used, including that of children it has waited for.
     pub fn processor_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
@@ -82,7 +82,7 @@ impl Program {
         TICK * ticks.sum()
     }
 
-    /// Resident memory in MiB, now and at most.
+    /// Resident memory in MiB: current and peak.
     pub fn resident(&self) -> (f64, f64) {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
         let mib = |name: &str| {
@@ -92,19 +92,19 @@ impl Program {
         (mib("VmRSS:"), mib("VmHWM:"))
     }
 
-    /// All it has said so far.
+    /// All log lines so far.
     pub fn log(&self) -> Vec<String> {
         self.log.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many lines it has said so far, to wait for later ones.
+    /// Number of log lines so far, to wait for later ones.
     pub fn said(&self) -> usize {
         self.log.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Waits until it says a line with this text in it, after so many lines; `None` if it does not in this time.
-    pub fn wait_for(&self, text: &str, after: usize, patience: Duration) -> Option<String> {
-        let until = Instant::now() + patience;
+    /// Waits for a log line with this text, ignoring the first `after` lines. `None` on timeout.
+    pub fn wait_for(&self, text: &str, after: usize, timeout: Duration) -> Option<String> {
+        let until = Instant::now() + timeout;
         let mut lines = self.log.lines.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(found) = lines.iter().skip(after).find(|line| line.contains(text)) {
@@ -119,33 +119,33 @@ impl Program {
         }
     }
 
-    /// Asks it to end (SIGTERM), and waits until it has.
+    /// Sends SIGTERM and waits for the end.
     pub fn terminate(mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.child.wait()
     }
 
-    /// Ends it at once (SIGKILL).
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it exits on its own.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         self.child.wait()
     }
 
-    /// Waits until it has ended, after it was asked to.
+    /// Waits for the end, after a signal.
     pub fn wait_until_ended(&mut self) {
-        // It may have been waited for already.
+        // Fails if it was waited for already.
         let _ = self.child.wait();
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let process = process.ok_or_else(|| io::Error::other("a process without a number"))?;
+        let process = process.ok_or_else(|| io::Error::other("a process without an id"))?;
         Ok(kill_process(process, signal)?)
     }
 }

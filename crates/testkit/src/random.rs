@@ -18,7 +18,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::{select, subsequence};
 
-/// The node all of this happens on.
+/// The node the proxy runs on.
 pub const OWN_NODE: &str = "a";
 
 /// Any change to a small cluster.
@@ -34,12 +34,12 @@ pub fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Some changes, one after the other.
+/// A sequence of changes.
 pub fn changes() -> impl Strategy<Value = Vec<Change>> {
     vec(change(), 0..14)
 }
 
-/// Any way to run the proxy on [`OWN_NODE`].
+/// Any settings of a proxy on [`OWN_NODE`].
 pub fn view() -> impl Strategy<Value = NodeView> {
     let quirks = select(vec![Quirks::NONE, Quirks::NFTABLES, Quirks::IPTABLES, Quirks::IPVS]);
     let families = select(vec![IpFamily::BOTH.to_vec(), vec![IpFamily::V4], vec![IpFamily::V6]]);
@@ -152,7 +152,7 @@ fn source_ranges() -> impl Strategy<Value = SourceRanges> {
     ]
 }
 
-/// Ports that keep the promise of [`Service::ports`]: ordered, no name or number twice for a protocol.
+/// Ports that satisfy the invariant of [`Service::ports`]: ordered, no name or number twice for a protocol.
 fn service_ports() -> impl Strategy<Value = Box<[ServicePort]>> {
     let port =
         (port_name(), protocol(), select(vec![53_u16, 80]), option::of(select(vec![30_000_u16, 30_001])));
@@ -187,22 +187,30 @@ fn slice() -> impl Strategy<Value = EndpointSlice> {
     })
 }
 
-/// An endpoint whose address is settled once the family is known.
-fn endpoint() -> impl Strategy<Value = (u8, Conditions, bool, Option<Arc<Hints>>)> {
+/// An endpoint before the family of its address is known.
+#[derive(Clone, Debug)]
+struct EndpointDraft {
+    number: u8,
+    conditions: Conditions,
+    is_local: bool,
+    hints: Option<Arc<Hints>>,
+}
+
+fn endpoint() -> impl Strategy<Value = EndpointDraft> {
     let conditions = any::<(bool, bool, bool)>().prop_map(|(ready, serving, terminating)| Conditions {
         ready,
         serving,
         terminating,
     });
     let ready_mostly = prop_oneof![2 => Just(Conditions::READY), 1 => conditions];
-    // Not zero: the first address of an IPv6 block is every router's, and no host can have it.
-    (1..13_u8, ready_mostly, any::<bool>(), option::weighted(0.6, hints()))
+    // Not zero: the first address of an IPv6 prefix is the subnet-router anycast address, which no host can have.
+    (1..13_u8, ready_mostly, any::<bool>(), option::weighted(0.6, hints())).prop_map(
+        |(number, conditions, is_local, hints)| EndpointDraft { number, conditions, is_local, hints },
+    )
 }
 
-fn endpoint_in(
-    family: IpFamily,
-    (number, conditions, is_local, hints): (u8, Conditions, bool, Option<Arc<Hints>>),
-) -> Endpoint {
+fn endpoint_in(family: IpFamily, draft: EndpointDraft) -> Endpoint {
+    let EndpointDraft { number, conditions, is_local, hints } = draft;
     let ip = match family {
         IpFamily::V4 => IpAddr::from([10, 244, number % 3, number]),
         IpFamily::V6 => IpAddr::from([0xfd44, 0, 0, 0, 0, 0, 0, u16::from(number)]),

@@ -1,10 +1,10 @@
-//! An API server that says whatever a test wants it to say, over plain HTTP on loopback.
+//! An API server that sends whatever a test scripts, over plain HTTP.
 //!
-//! For what a real one never does: answers of other kinds, headers out of this world, bodies cut in the middle. What a real
-//! one does is asked of a real one: see `api_server`.
+//! For what a real one never does: lists of other kinds, absurd headers, truncated bodies. Everything else is tested with a
+//! real one: see `api_server`.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -19,43 +19,43 @@ pub struct ScriptedServer {
 struct State {
     script: Mutex<Script>,
     requests: Mutex<Vec<Request>>,
-    /// The connections there are, to be ended by a test.
+    /// Open connections, which a test may close.
     connections: Mutex<Vec<TcpStream>>,
 }
 
 type Script = Box<dyn FnMut(&Request) -> Reply + Send>;
 
-/// What was asked.
+/// A request as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The path with its query.
     pub target: String,
-    /// The lines of the head, after the first.
+    /// Header lines.
     pub headers: Vec<String>,
 }
 
-/// What is answered.
+/// A scripted response.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// An answer with a length.
+    /// A response with a length.
     Answer {
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// More lines of the head.
+        /// Further header lines.
         headers: Vec<String>,
-        /// The body.
+        /// Sent as it is.
         body: Vec<u8>,
     },
-    /// Lines of a watch, which is then kept open.
+    /// Events of a watch, which then stays open.
     Watch(Vec<Value>),
-    /// Bytes, whatever they are; then the connection is closed.
+    /// Arbitrary bytes, after which the connection is closed.
     Raw(Vec<u8>),
-    /// Nothing, for as long as the other side waits.
+    /// No response; the connection stays open.
     Silence,
 }
 
 impl Reply {
-    /// An object in JSON.
+    /// Status 200 with an object in JSON.
     pub fn json(object: &Value) -> Self {
         Self::Answer {
             status: 200,
@@ -64,7 +64,7 @@ impl Reply {
         }
     }
 
-    /// A refusal with some more lines of the head.
+    /// An error status with further header lines.
     pub fn refusal(status: u16, headers: &[&str]) -> Self {
         let headers = headers.iter().map(ToString::to_string).collect();
         Self::Answer { status, headers, body: Vec::new() }
@@ -72,12 +72,12 @@ impl Reply {
 }
 
 impl Request {
-    /// Whether it is about one of these: `services`, `endpointslices`, `nodes`, `servicecidrs`.
+    /// Whether it is for a collection: `services`, `endpointslices`, `nodes` or `servicecidrs`.
     pub fn is_about(&self, plural: &str) -> bool {
         self.target.split('?').next().is_some_and(|path| path.ends_with(&format!("/{plural}")))
     }
 
-    /// Whether a watch is asked for.
+    /// Whether it is a watch.
     pub fn is_watch(&self) -> bool {
         self.target.contains("watch=true")
     }
@@ -92,9 +92,17 @@ impl Request {
 }
 
 impl ScriptedServer {
-    /// Begins to answer.
+    /// Starts to serve by a script, on loopback.
     pub fn start(script: impl FnMut(&Request) -> Reply + Send + 'static) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Self::start_on(Ipv4Addr::LOCALHOST.into(), script)
+    }
+
+    /// Starts to serve by a script, on this address of the thread's network namespace.
+    pub fn start_on(
+        address: IpAddr,
+        script: impl FnMut(&Request) -> Reply + Send + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((address, 0))?;
         let address = listener.local_addr()?;
         let state = Arc::new(State {
             script: Mutex::new(Box::new(script)),
@@ -107,7 +115,7 @@ impl ScriptedServer {
                 let state = Arc::clone(&serving);
                 lock(&state.connections).extend(stream.try_clone());
                 thread::spawn(move || {
-                    // A client that goes away is no failure of the server's.
+                    // A client may disconnect at any time.
                     let _ = state.serve(&stream);
                     let _ = stream.shutdown(Shutdown::Both);
                 });
@@ -116,25 +124,25 @@ impl ScriptedServer {
         Ok(Self { address, state })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Everything that was asked so far.
+    /// All requests so far.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.state.requests).clone()
     }
 
-    /// Goes on by another script.
+    /// Replaces the script.
     pub fn follow(&self, script: impl FnMut(&Request) -> Reply + Send + 'static) {
         *lock(&self.state.script) = Box::new(script);
     }
 
-    /// Ends all connections there are.
+    /// Closes all open connections.
     pub fn disconnect(&self) {
         for connection in lock(&self.state.connections).drain(..) {
-            // It may have ended already.
+            // Fails if the client closed it already.
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -170,11 +178,11 @@ impl State {
 }
 
 fn read_request(mut stream: &TcpStream) -> io::Result<Option<Request>> {
-    const LONGEST_HEAD: usize = 64 << 10;
+    const MAX_HEAD_BYTES: usize = 64 << 10;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
-        if head.len() > LONGEST_HEAD || stream.read(&mut byte)? == 0 {
+        if head.len() > MAX_HEAD_BYTES || stream.read(&mut byte)? == 0 {
             return Ok(None);
         }
         head.extend(byte);
@@ -189,7 +197,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a well-behaved server with these Services, at this version, answers.
+/// The response of a well-behaved server that has these Services, at this resource version.
 pub fn usual(request: &Request, services: &[Value], version: u64) -> Reply {
     let version = version.to_string();
     if request.target == "/version" {

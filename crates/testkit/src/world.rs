@@ -1,14 +1,10 @@
-//! A small world to plan for: a few words about a cluster, turned into API objects and run through the real path.
+//! A small cluster to plan for, described in the language of stories.
 //!
-//! Words → API objects → converters → [`Cluster`] → plan. The words are described in `stories/README.md`; anything they
-//! cannot say is said in YAML with [`World::objects`].
+//! Lines → API objects → converters → [`Cluster`] → plan: the same path as in the program. `stories/README.md` describes
+//! the language; [`World::objects`] takes YAML for whatever it cannot express.
 
-mod endpoint_words;
-mod node_words;
+mod dsl;
 mod objects;
-mod proxy_words;
-mod service_words;
-mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,9 +14,9 @@ use ferrule_plan::{FamilyPlan, NodePlan, NodeView, Outcome, Packet, PlanDelta, o
 use ferrule_watch::api;
 use ferrule_watch::convert::{self, Converted};
 
-use endpoint_words::StatedEndpoint;
-use service_words::StatedService;
-use words::Words;
+use dsl::endpoint::{StatedEndpoint, slices_of};
+use dsl::service::StatedService;
+use dsl::tokens::{Tokens, namespaced};
 
 /// A cluster, a node, and the plan for it.
 #[derive(Clone, Debug)]
@@ -31,7 +27,7 @@ pub struct World {
     pub cluster: Cluster,
     /// The plan for it, once something was planned.
     pub plan: NodePlan,
-    /// Whether the view lists the NodePort addresses and detection itself, or the node's words decide.
+    /// Whether the view lists the NodePort addresses and detection itself, or the node's tokens decide.
     pub(crate) detection_is_stated: bool,
     node: api::Node,
     services: BTreeMap<String, StatedService>,
@@ -95,14 +91,14 @@ impl World {
 
     /// How the proxy is run, a setting a line.
     pub fn run_proxy(&mut self, text: &str) -> Result<(), WorldError> {
-        each_line(text, |words| proxy_words::setting(self, words))?;
+        each_line(text, |tokens| dsl::proxy::setting(self, tokens))?;
         self.touched.node = true;
         Ok(())
     }
 
     /// States facts about the cluster, or takes them back, a line each.
     pub fn say(&mut self, text: &str) -> Result<(), WorldError> {
-        each_line(text, |words| self.statement(words))
+        each_line(text, |tokens| self.statement(tokens))
     }
 
     /// Puts Kubernetes objects written in YAML, several documents in a row.
@@ -152,9 +148,8 @@ impl World {
         let mut owners: Vec<&str> = self.endpoints.iter().map(|endpoint| endpoint.service.as_str()).collect();
         owners.sort_unstable();
         owners.dedup();
-        let slices_of =
-            |owner: &str| endpoint_words::slices_of(owner, self.services.get(owner), &self.endpoints);
-        (services, owners.into_iter().flat_map(slices_of).collect())
+        let slices = |owner: &str| slices_of(owner, self.services.get(owner), &self.endpoints);
+        (services, owners.into_iter().flat_map(slices).collect())
     }
 
     /// The node as it was stated last.
@@ -164,18 +159,18 @@ impl World {
 
     /// Applies one change, for tests that speak the model's language.
     pub fn apply(&mut self, change: Change) -> Touched {
-        let touched = self.cluster.apply(change);
+        let touched = self.cluster.apply(change).touched;
         self.touched.merge(touched.clone());
         touched
     }
 
-    fn statement(&mut self, words: &mut Words<'_>) -> Result<(), String> {
-        match words.next() {
-            Some("service") => self.put_service(words),
-            Some("endpoint") => self.put_endpoint(words),
-            Some("node") => node_words::node(self, words),
-            Some("serviceCIDR") => node_words::service_cidr(self, words),
-            Some("gone") => self.take_back(words),
+    fn statement(&mut self, tokens: &mut Tokens<'_>) -> Result<(), String> {
+        match tokens.next() {
+            Some("service") => self.put_service(tokens),
+            Some("endpoint") => self.put_endpoint(tokens),
+            Some("node") => dsl::node::node(self, tokens),
+            Some("serviceCIDR") => dsl::node::service_cidr(self, tokens),
+            Some("gone") => self.take_back(tokens),
             Some(other) => {
                 Err(format!("unknown word \"{other}\" (service, endpoint, node, serviceCIDR, gone)"))
             }
@@ -183,8 +178,8 @@ impl World {
         }
     }
 
-    fn put_service(&mut self, words: &mut Words<'_>) -> Result<(), String> {
-        let service = StatedService::read(words)?;
+    fn put_service(&mut self, tokens: &mut Tokens<'_>) -> Result<(), String> {
+        let service = StatedService::read(tokens)?;
         let name = service.name();
         self.take(convert::service(&service.object));
         self.services.insert(name.clone(), service);
@@ -192,8 +187,8 @@ impl World {
         Ok(())
     }
 
-    fn put_endpoint(&mut self, words: &mut Words<'_>) -> Result<(), String> {
-        let endpoint = StatedEndpoint::read(words)?;
+    fn put_endpoint(&mut self, tokens: &mut Tokens<'_>) -> Result<(), String> {
+        let endpoint = StatedEndpoint::read(tokens)?;
         self.endpoints.retain(|known| !known.is_same_as(&endpoint));
         let service = endpoint.service.clone();
         self.endpoints.push(endpoint);
@@ -201,10 +196,10 @@ impl World {
         Ok(())
     }
 
-    fn take_back(&mut self, words: &mut Words<'_>) -> Result<(), String> {
-        match words.next() {
+    fn take_back(&mut self, tokens: &mut Tokens<'_>) -> Result<(), String> {
+        match tokens.next() {
             Some("service") => {
-                let name = words::namespaced(words.value("a service name")?);
+                let name = namespaced(tokens.value("a service name")?);
                 let Some(service) = self.services.remove(&name) else {
                     return Err(format!("there is no service {name} to take back"));
                 };
@@ -212,7 +207,7 @@ impl World {
                 Ok(())
             }
             Some("endpoint") => {
-                let endpoint = StatedEndpoint::read(words)?;
+                let endpoint = StatedEndpoint::read(tokens)?;
                 let before = self.endpoints.len();
                 self.endpoints.retain(|known| !known.is_same_as(&endpoint));
                 if self.endpoints.len() == before {
@@ -223,7 +218,7 @@ impl World {
                 Ok(())
             }
             Some("serviceCIDR") => {
-                node_words::service_cidr_gone(self, words);
+                dsl::node::service_cidr_gone(self, tokens);
                 Ok(())
             }
             other => Err(format!("\"gone\" wants service, endpoint or serviceCIDR, not {other:?}")),
@@ -233,7 +228,7 @@ impl World {
     /// Sends all slices of a Service again; those that did not change touch nothing.
     fn put_slices_of(&mut self, service: &str) {
         let stated = self.services.get(service);
-        for slice in endpoint_words::slices_of(service, stated, &self.endpoints) {
+        for slice in slices_of(service, stated, &self.endpoints) {
             self.take(convert::endpoint_slice(&slice, &self.view.name));
         }
     }
@@ -268,15 +263,15 @@ impl World {
 /// Runs over the lines that say something, naming the line in an error.
 fn each_line(
     text: &str,
-    mut act: impl FnMut(&mut Words<'_>) -> Result<(), String>,
+    mut act: impl FnMut(&mut Tokens<'_>) -> Result<(), String>,
 ) -> Result<(), WorldError> {
     for (at, line) in text.lines().enumerate() {
-        let mut words = Words::of(line);
-        if words.is_empty() {
+        let mut tokens = Tokens::new(line);
+        if tokens.is_empty() {
             continue;
         }
-        act(&mut words)
-            .and_then(|()| words.finish())
+        act(&mut tokens)
+            .and_then(|()| tokens.finish())
             .map_err(|problem| WorldError { line: at + 1, problem })?;
     }
     Ok(())

@@ -40,7 +40,7 @@ fn udp(to: SocketAddr, answered_by: SocketAddr) -> Flow {
 }
 
 fn is_stale(world: &World, flow: &Flow) -> bool {
-    StaleFlows::under(world.family(IpFamily::V4).expect("an IPv4 plan")).contains(flow)
+    StaleFlows::from_plan(world.family(IpFamily::V4).expect("an IPv4 plan")).contains(flow)
 }
 
 /// How many of these flows must go.
@@ -153,7 +153,7 @@ fn of_all_kinds_of_flows_the_stale_ones_go() {
 #[test]
 fn among_a_million_flows_only_those_of_the_service_port_go() {
     let world = fixture();
-    let stale = StaleFlows::under(world.family(IpFamily::V4).expect("an IPv4 plan"));
+    let stale = StaleFlows::from_plan(world.family(IpFamily::V4).expect("an IPv4 plan"));
     let external: IpAddr = FRONTENDS[2].parse().expect("an address");
     let mut random = 1_u64;
     let mut ports = std::iter::repeat_with(|| {
@@ -223,7 +223,7 @@ fn the_flows_of_a_deleted_service_go_with_it() {
     redirected.push(udp(at(NODE, 32000), at(SERVING, 9090)));
     check("K17: without the delta", &world, &redirected, 0);
 
-    let stale = StaleFlows::by_change(world.family(IpFamily::V4).expect("an IPv4 plan"), delta(&step));
+    let stale = StaleFlows::from_delta(world.family(IpFamily::V4).expect("an IPv4 plan"), delta(&step));
     assert!(redirected.iter().all(|flow| stale.contains(flow)), "K17: with the delta");
     assert!(!not_redirected(8000).iter().any(|flow| stale.contains(flow)), "K17: nobody redirected these");
     let tcp = redirected.iter().map(|flow| Flow { protocol: Tcp, ..*flow });
@@ -237,7 +237,7 @@ fn a_deleted_node_port_takes_no_flow_of_another_address_along() {
     let mut world =
         World::of(&format!("{SERVICE}\n endpoint svc {SERVING} ready\n{other}")).expect("a world");
     let step = world.then("gone service svc").expect("words the world knows");
-    let stale = StaleFlows::by_change(world.family(IpFamily::V4).expect("an IPv4 plan"), delta(&step));
+    let stale = StaleFlows::from_delta(world.family(IpFamily::V4).expect("an IPv4 plan"), delta(&step));
     assert!(stale.contains(&udp(at(NODE, 32000), at(SERVING, 9090))), "the node port's own flow");
     assert!(!stale.contains(&udp(at("172.30.1.2", 32000), at("10.240.9.9", 53))), "another Service's flow");
     assert!(!stale.contains(&udp(at("198.51.100.7", 32000), at("10.240.9.9", 53))), "somebody else's flow");

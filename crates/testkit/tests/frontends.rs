@@ -16,7 +16,7 @@ fn world(settings: &str, cluster: &str) -> World {
 fn frontends(world: &World, wanted: impl Fn(&FrontendKey) -> bool) -> Vec<String> {
     let plan = world.family(IpFamily::V4).expect("an IPv4 plan");
     let wanted = plan.frontends().filter(|(key, _)| wanted(key));
-    wanted.map(|(key, frontend)| format!("{key}: {}", frontend.rules)).collect()
+    wanted.map(|(key, frontend)| format!("{key}: {}", frontend.rules(key, &plan.node))).collect()
 }
 
 fn is_loopback(key: &FrontendKey) -> bool {

@@ -118,7 +118,7 @@ fn closed_ports_refuse_and_addresses_nobody_has_are_silent() {
         packet(CLIENT6, "fd00:96::10", Some((Udp, 80))),
         packet(POD, "10.96.0.10", None),
     ];
-    let probes: Vec<_> = nobody.map(|packet| Probe { packet, patience: BRIEFLY }).into();
+    let probes: Vec<_> = nobody.map(|packet| Probe { packet, timeout: BRIEFLY }).into();
     let started = Instant::now();
     assert_eq!(world.probe_all(&probes).unwrap(), vec![Seen::Silent; probes.len()]);
     assert!(started.elapsed() < 4 * BRIEFLY, "silence is waited for once, not once a packet");
@@ -135,7 +135,7 @@ fn what_cannot_be_sent_is_told_apart_from_silence() {
         seen => panic!("{seen}"),
     };
     assert_eq!(unsupported(&packet(POD, REMOTE_POD6, Some((Tcp, 80)))), "its addresses are of two families");
-    assert_eq!(unsupported(&packet("10.9.9.9", POD, Some((Tcp, 80)))), "nobody here has its source address");
+    assert_eq!(unsupported(&packet("10.9.9.9", POD, Some((Tcp, 80)))), "no host has its source address");
     let elsewhere = Packet { interface: Some("cali77".into()), ..packet(POD, REMOTE_POD, Some((Tcp, 80))) };
     assert_eq!(unsupported(&elsewhere), "it comes in on cali1, not on cali77");
     match seen(&world, CLIENT, POD, Some((Sctp, 8080))) {
@@ -236,8 +236,8 @@ fn probes_see_what_rules_written_by_hand_do() {
     world.node().feed("nft", &["-f", "-"], RULES).unwrap();
     let rows = rows_by_hand();
     let answers = world.ask(&rows).unwrap();
-    let told: Vec<String> = answers.disagreements.iter().map(ToString::to_string).collect();
-    assert!(told.is_empty(), "{}", told.join("\n"));
+    let expected: Vec<String> = answers.disagreements.iter().map(ToString::to_string).collect();
+    assert!(expected.is_empty(), "{}", expected.join("\n"));
     assert_eq!(answers.agreed, rows.len());
     let counts = world.probe_many(&packet(OTHER_POD, "10.96.0.10", Some((Tcp, 80))), 600, PATIENCE).unwrap();
     assert_eq!(counts.values().sum::<usize>(), 600);
@@ -291,8 +291,8 @@ fn the_packets_of_every_story_find_their_destinations_as_long_as_there_are_no_ru
         let packets = scenes.iter().flat_map(|scene| &scene.rows).flat_map(|row| &row.packets);
         let untouched = |packet: &Packet| Question { packet: packet.clone(), expected: Outcome::Untouched };
         let answers = world.ask(&packets.map(untouched).collect::<Vec<_>>()).unwrap();
-        let told: Vec<String> = answers.disagreements.iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "{}: {}", path.display(), told.join("\n"));
+        let expected: Vec<String> = answers.disagreements.iter().map(ToString::to_string).collect();
+        assert!(expected.is_empty(), "{}: {}", path.display(), expected.join("\n"));
         for unasked in answers.unasked {
             println!("{}: {unasked}", path.display());
         }
@@ -315,7 +315,7 @@ fn a_story_tells_where_everybody_is() {
     let scenes = story.unwrap().scenes().unwrap();
     let row = &scenes[0].rows[0];
     assert_eq!((row.packets.len(), row.tags.as_deref()), (2, Some("nftables N1")));
-    assert_eq!(row.told, "10.244.1.5:8080 | 10.244.2.7:8080");
+    assert_eq!(row.expected, "10.244.1.5:8080 | 10.244.2.7:8080");
     let spec = NetSpec::of_scenes(&scenes);
     assert_eq!(spec.node, ["192.0.2.10", "192.0.2.77"].map(ip));
     let expected = NetSpec::node(spec.node.clone())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferrule_model::{Change, Cluster, IpFamily, Timestamp, Touched};
+use ferrule_model::{Change, Cluster, IpFamily, Touched};
 use ferrule_plan::{
     FamilyPlan, Frontend, FrontendKey, NodePlan, NodeView, PlanDelta, Pool, PoolId, PoolScope, Replaced,
     TrafficSource, plan, replan, show,
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 const CASES: u32 = 10_000;
 
 fn cluster_after(changes: impl IntoIterator<Item = Change>) -> Cluster {
-    let mut cluster = Cluster::new(Timestamp::default());
+    let mut cluster = Cluster::default();
     for change in changes {
         cluster.apply(change);
     }
@@ -53,14 +53,14 @@ fn object_of(change: &Change) -> String {
 
 /// Plans step by step under one view after the other, which the change of view must not show.
 fn under_changing_views(changes: &[Change], views: &[NodeView]) -> Result<(), TestCaseError> {
-    let mut cluster = Cluster::new(Timestamp::default());
+    let mut cluster = Cluster::default();
     let mut current = NodePlan::default();
     let mut views = views.iter().cycle();
     for batch in changes.chunks(2) {
         let Some(view) = views.next() else { return Ok(()) };
         let mut touched = Touched { node: true, ..Touched::default() };
         for change in batch {
-            touched.merge(cluster.apply(change.clone()));
+            touched.merge(cluster.apply(change.clone()).touched);
         }
         replan(&mut current, &cluster, &touched, view);
         prop_assert_eq!(&current, &plan(&cluster, view).0);
@@ -75,12 +75,12 @@ fn step_by_step(
     view: &NodeView,
     mut check: impl FnMut(&NodePlan, &NodePlan, &ferrule_model::PerFamily<PlanDelta>),
 ) -> (Cluster, NodePlan) {
-    let mut cluster = Cluster::new(Timestamp::default());
+    let mut cluster = Cluster::default();
     let (mut current, _) = plan(&cluster, view);
     for batch in changes.chunks(batch) {
         let mut touched = Touched::default();
         for change in batch {
-            touched.merge(cluster.apply(change.clone()));
+            touched.merge(cluster.apply(change.clone()).touched);
         }
         let before = current.clone();
         let (deltas, _) = replan(&mut current, &cluster, &touched, view);
@@ -116,7 +116,7 @@ fn check_delta(was: &FamilyPlan, now: &FamilyPlan, delta: &PlanDelta) -> Result<
     for (key, frontend) in &frontends_now {
         let uses_changed_pool = [PoolScope::Cluster, PoolScope::Local].into_iter().any(|scope| {
             let id = PoolId { owner: frontend.owner.clone(), scope };
-            frontend.rules.use_pool(scope) && delta.pools.contains_key(&id)
+            frontend.shape.uses_pool(scope) && delta.pools.contains_key(&id)
         });
         if uses_changed_pool {
             let same = Replaced { was: Some(Arc::clone(frontend)), now: Some(Arc::clone(frontend)) };
@@ -130,13 +130,14 @@ fn check_delta(was: &FamilyPlan, now: &FamilyPlan, delta: &PlanDelta) -> Result<
 
 fn check_rules(plan: &FamilyPlan) -> Result<(), TestCaseError> {
     for (key, frontend) in plan.frontends() {
-        let sources: Vec<_> = frontend.rules.iter().map(|(source, _)| source).collect();
+        let rules = frontend.rules(key, &plan.node);
+        let sources: Vec<_> = rules.iter().map(|(source, _)| source).collect();
         let (last, before) = sources.split_last().expect("a list is never empty");
         prop_assert_eq!(*last, &TrafficSource::Anyone, "{}", key);
         prop_assert!(!before.contains(&&TrafficSource::Anyone), "{} goes on after Anyone", key);
         for scope in [PoolScope::Cluster, PoolScope::Local] {
             let pool = plan.pool(&frontend.owner, scope);
-            prop_assert!(!frontend.rules.use_pool(scope) || pool.is_some(), "{} forwards to no pool", key);
+            prop_assert!(!frontend.shape.uses_pool(scope) || pool.is_some(), "{} forwards to no pool", key);
         }
     }
     for (id, pool) in plan.pools() {
@@ -186,7 +187,7 @@ proptest! {
     ) {
         let mut cluster = cluster_after(changes);
         let (mut current, _) = plan(&cluster, &view);
-        let touched = cluster.apply(last);
+        let touched = cluster.apply(last).touched;
         let (_, told) = replan(&mut current, &cluster, &touched, &view);
         let (_, all) = plan(&cluster, &view);
         for diagnostic in &told {
@@ -241,7 +242,7 @@ proptest! {
     fn an_event_said_twice_touches_nothing(changes in random::changes(), again in random::change()) {
         let mut cluster = cluster_after(changes);
         cluster.apply(again.clone());
-        let touched = cluster.apply(again);
+        let touched = cluster.apply(again).touched;
         prop_assert!(touched.is_empty(), "{:?}", touched);
     }
 
@@ -253,7 +254,7 @@ proptest! {
     ) {
         let mut cluster = cluster_after(changes);
         let before = plan(&cluster, &view);
-        if cluster.apply(last).is_empty() {
+        if cluster.apply(last).touched.is_empty() {
             prop_assert_eq!(before, plan(&cluster, &view));
         }
     }

@@ -1,7 +1,7 @@
-//! Distils API objects into changes of the model.
+//! Converts API objects into changes of the model.
 //!
-//! Never fails: an unusable field costs that field, an unusable object that object, and either is told in one
-//! [`Diagnostic`]. What kube-proxy ignores without a word (headless Services, blank entries) is ignored without a word.
+//! Never fails: an invalid field is dropped, an object that cannot be used is dropped, and either is reported as one
+//! [`Diagnostic`]. What kube-proxy ignores silently (headless Services, blank entries) is ignored silently.
 
 mod endpoint_slice;
 mod fields;
@@ -17,11 +17,11 @@ pub use service_cidr::{service_cidr, service_cidr_deleted};
 
 use ferrule_model::{Change, Diagnostic};
 
-/// What became of one object.
+/// The result of converting one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Converted {
-    /// What it means; nothing if its very name is unusable.
+    /// `None` if not even its name can be used.
     pub change: Option<Change>,
-    /// What of it could not be used.
+    /// Its invalid fields.
     pub diagnostics: Vec<Diagnostic>,
 }

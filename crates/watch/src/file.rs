@@ -1,11 +1,11 @@
-//! A watched folder of manifests in place of an API server: the same changes, from ordinary YAML and JSON files.
+//! A directory of manifests in place of an API server: the same changes, from ordinary YAML and JSON files.
 //!
-//! [`ManifestFolder::wait`] tells that something changed, [`ManifestFolder::read`] what. A file that is broken for now
-//! costs nothing: its objects stay as they were. It never writes, and it allocates no addresses: what a cluster would
-//! have chosen must stand in the files.
+//! [`ManifestFolder::wait`] waits for a change, [`ManifestFolder::read`] returns it. The objects of a file that is broken
+//! for the moment stay as they were. Nothing is written, and no addresses are allocated: what a cluster would choose must
+//! be in the files.
 
 mod defaults;
-mod inotify;
+mod folder_watch;
 pub mod manifest;
 mod objects;
 mod problem;
@@ -18,25 +18,25 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ferrule_model::{Change, Diagnostic, NodeName, ObjectKind};
+use ferrule_model::{NodeName, ObjectKind};
 
-pub use problem::{FileProblem, Wrong};
+pub use problem::{FileProblem, ProblemKind};
 
-use crate::{MassRemoval, api};
-use inotify::FolderWatch;
-use manifest::{Fault, Manifest, Object};
-use objects::{Held, Objects};
-use reader::{FileReader, Found, Stamp, Wanted};
+use crate::{ChangeBatch, MassRemoval, api};
+use folder_watch::FolderWatch;
+use manifest::{Manifest, ManifestError, Object};
+use objects::{FileObject, Objects};
+use reader::{FileReader, FileState, ReadRequest, Stamp};
 
-/// A file that was written this recently may be written again without its times showing it.
-const CLOCK_GRAIN: Duration = Duration::from_millis(50);
+/// Two writes this close together may leave the same timestamps.
+const TIMESTAMP_GRANULARITY: Duration = Duration::from_millis(50);
 
-/// The longest kind that Kubernetes allows has 63 characters.
-const MAX_KIND: usize = 64;
-/// More kinds that a proxy does not read are not noted.
+/// Kubernetes allows 63 characters.
+const MAX_KIND_LENGTH: usize = 64;
+/// Limit for the kinds that are remembered as unused; further ones are not reported.
 const MAX_UNUSED_KINDS: usize = 100;
 
-/// A folder of manifests, and what was last read from it.
+/// A directory of manifests, with the state last read from it.
 #[derive(Debug)]
 pub struct ManifestFolder {
     path: PathBuf,
@@ -48,22 +48,20 @@ pub struct ManifestFolder {
     unused_kinds: BTreeSet<String>,
 }
 
-/// What a reading brought.
+/// The result of [`ManifestFolder::read`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What differs from the last reading.
-    pub changes: Vec<Change>,
-    /// What of the objects that differ could not be used.
-    pub diagnostics: Vec<Diagnostic>,
-    /// What is wrong with the files and was not told before.
+    /// What differs from the last read.
+    pub batch: ChangeBatch,
+    /// Problems of files that were not reported before.
     pub problems: Vec<FileProblem>,
-    /// Whether the folder could not be listed.
+    /// The directory could not be listed. Everything stays as it was.
     pub is_folder_missing: bool,
-    /// Most of the Services that were known are gone.
+    /// Set if the batch removes most of the known Services.
     pub mass_removal: Option<MassRemoval>,
 }
 
-/// The folder cannot be watched.
+/// Why a directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
 #[error("watching the folder {} for manifests", path.display())]
 pub struct OpenError {
@@ -71,22 +69,22 @@ pub struct OpenError {
     source: io::Error,
 }
 
-/// What was last read from a file.
+/// The state last read from a file.
 #[derive(Debug, Default)]
 struct File {
-    /// How the file was when it was read, unless it may have changed since without showing it.
+    /// `None` if the file may change again without a change of its stamp.
     stamp: Option<Stamp>,
-    /// Its objects, in its order. A broken file keeps those it had.
-    held: Vec<Held>,
-    /// What was wrong with it, so that it is told once.
-    told: Vec<FileProblem>,
+    /// In the order of the file. A broken file keeps the objects it had.
+    objects: Vec<FileObject>,
+    /// Problems that were reported and still exist.
+    reported: Vec<FileProblem>,
 }
 
-/// The manifests of those files that were read this time.
-type Fresh = BTreeMap<OsString, Vec<Manifest>>;
+/// The manifests of the files that were parsed during this read.
+type ParsedFiles = BTreeMap<OsString, Vec<Manifest>>;
 
 impl ManifestFolder {
-    /// Begins to watch a folder. Nothing is read yet.
+    /// Starts to watch a directory. Reads nothing yet.
     pub fn open(path: impl Into<PathBuf>, own_node: NodeName) -> Result<Self, OpenError> {
         let path = path.into();
         let watch = match FolderWatch::new(&path) {
@@ -104,33 +102,33 @@ impl ManifestFolder {
         })
     }
 
-    /// The folder.
+    /// The watched directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until something may have changed, or until the time is over; says which. Changes of several files in a row
-    /// are told once.
+    /// Waits until something may have changed; returns false on timeout. Changes of several files in quick succession are
+    /// debounced into one.
     ///
-    /// A link's target outside the folder changes unseen: who must know reads now and then without being told.
+    /// A change behind a symbolic link that leaves the directory is not noticed, so callers should also read
+    /// periodically.
     pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
         self.watch.wait(timeout)
     }
 
-    /// For those who wait with [`AsFd`]: takes what the descriptor has, and says whether something may have changed.
+    /// For callers that poll [`AsFd`]: consumes pending notifications; returns whether something may have changed.
     pub fn drain(&self) -> io::Result<bool> {
         self.watch.drain()
     }
 
-    /// Reads what has changed since the last time; everything, the first time.
+    /// Reads what changed since the last call; everything, the first time.
     pub fn read(&mut self) -> Reading {
         let mut reading = Reading::default();
         match self.names() {
             Ok(names) => {
-                let fresh = self.read_files(&names, &mut reading);
-                self.settle(fresh, &mut reading);
+                let parsed = self.read_files(&names, &mut reading);
+                self.apply(parsed, &mut reading);
             }
-            // Without a folder everything stays as it was.
             Err(error) => {
                 reading.is_folder_missing = true;
                 reading.problems.push(unreadable(&self.path, &error));
@@ -139,54 +137,55 @@ impl ManifestFolder {
         reading
     }
 
-    /// The manifests in the folder, in order of their names.
+    /// The names of the manifests in the directory, sorted.
     fn names(&mut self) -> io::Result<BTreeSet<OsString>> {
         let renew = self.watch.renewal();
         let names = self.reader.names(&self.path, renew)?;
         Ok(names.into_iter().filter(|name| is_manifest(name)).collect())
     }
 
-    /// Reads the files that have changed, and forgets those that have gone.
-    fn read_files(&mut self, names: &BTreeSet<OsString>, reading: &mut Reading) -> Fresh {
-        let wanted = |name: &OsString| Wanted {
+    /// Reads the files that changed, and drops those that were removed.
+    fn read_files(&mut self, names: &BTreeSet<OsString>, reading: &mut Reading) -> ParsedFiles {
+        let request = |name: &OsString| ReadRequest {
             path: self.path.join(name),
             known: self.files.get(name).and_then(|file| file.stamp),
         };
-        let wanted = names.iter().map(wanted).collect();
-        let mut fresh = Fresh::new();
-        let mut here = BTreeSet::new();
-        for (path, found) in self.reader.read(wanted) {
+        let requests = names.iter().map(request).collect();
+        let mut parsed = ParsedFiles::new();
+        let mut present = BTreeSet::new();
+        for (path, state) in self.reader.read(requests) {
             let Some(name) = path.file_name().map(OsStr::to_os_string) else { continue };
-            let (stamp, manifests) = match found {
-                // Gone between the look into the folder and the look at the file, or no file at all.
-                Ok(Found::Nothing) => continue,
-                Ok(Found::Unchanged) => {
-                    here.insert(name);
+            let (stamp, manifests) = match state {
+                // Removed since the directory was listed, or not a regular file.
+                Ok(FileState::Absent) => continue,
+                Ok(FileState::Unchanged) => {
+                    present.insert(name);
                     continue;
                 }
-                Ok(Found::File { stamp, bytes }) => (Some(stamp), manifests_in(&path, &bytes)),
+                Ok(FileState::Content { stamp, bytes }) => (Some(stamp), manifests_in(&path, &bytes)),
                 Err(error) => (None, Err(unreadable(&path, &error))),
             };
-            reading.problems.extend(self.take_file(&name, stamp.filter(has_settled), manifests.as_deref()));
-            fresh.extend(manifests.ok().map(|manifests| (name.clone(), manifests)));
-            here.insert(name);
+            let stamp = stamp.filter(is_stamp_reliable);
+            reading.problems.extend(self.record_file(&name, stamp, manifests.as_deref()));
+            parsed.extend(manifests.ok().map(|manifests| (name.clone(), manifests)));
+            present.insert(name);
         }
-        self.files.retain(|name, _| here.contains(name));
-        fresh
+        self.files.retain(|name, _| present.contains(name));
+        parsed
     }
 
-    /// The manifests of a file that has not changed.
-    fn read_again(&mut self, path: PathBuf) -> Vec<Manifest> {
-        let read = self.reader.read(vec![Wanted { path, known: None }]);
-        let manifests = read.into_iter().filter_map(|(path, found)| match found {
-            Ok(Found::File { bytes, .. }) => manifests_in(&path, &bytes).ok(),
-            Ok(Found::Nothing | Found::Unchanged) | Err(_) => None,
+    /// The manifests of a file that did not change.
+    fn reread(&mut self, path: PathBuf) -> Vec<Manifest> {
+        let read = self.reader.read(vec![ReadRequest { path, known: None }]);
+        let manifests = read.into_iter().filter_map(|(path, state)| match state {
+            Ok(FileState::Content { bytes, .. }) => manifests_in(&path, &bytes).ok(),
+            Ok(FileState::Absent | FileState::Unchanged) | Err(_) => None,
         });
         manifests.flatten().collect()
     }
 
-    /// Takes in what a file holds now, or keeps what it held; tells what is wrong with it that was not told before.
-    fn take_file(
+    /// Records the objects of a file, or keeps those it had if it is broken. Returns its new problems.
+    fn record_file(
         &mut self,
         name: &OsStr,
         stamp: Option<Stamp>,
@@ -199,74 +198,72 @@ impl ManifestFolder {
         let file = self.files.entry(name.to_os_string()).or_default();
         file.stamp = stamp;
         if let Ok(manifests) = manifests {
-            file.held = self.objects.held_by(name, manifests, &self.own_node);
+            file.objects = self.objects.in_file(name, manifests, &self.own_node);
         }
-        let told = std::mem::replace(&mut file.told, problems.clone());
-        problems.into_iter().filter(|problem| !told.contains(problem)).collect()
+        let reported = std::mem::replace(&mut file.reported, problems.clone());
+        problems.into_iter().filter(|problem| !reported.contains(problem)).collect()
     }
 
-    /// Finds out what the files say together, and what of it is new.
-    fn settle(&mut self, mut fresh: Fresh, reading: &mut Reading) {
-        let all = self.files.values().flat_map(|file| &file.held);
-        let news = self.objects.news(all);
-        let gone = news.gone.iter().filter(|key| key.kind() == ObjectKind::Service).count();
-        reading.mass_removal = MassRemoval::of(ObjectKind::Service, gone, self.objects.services());
+    /// Compares the objects of all files with those in effect, and turns the difference into changes.
+    fn apply(&mut self, mut parsed: ParsedFiles, reading: &mut Reading) {
+        let diff = self.objects.diff(self.files.values().flat_map(|file| &file.objects));
+        let removed = diff.removed.iter().filter(|key| key.kind() == ObjectKind::Service).count();
+        reading.mass_removal = MassRemoval::detect(ObjectKind::Service, removed, self.objects.services());
         let path = |name: &OsStr| self.path.join(name);
-        reading.problems.extend(news.duplicates.iter().map(|duplicate| FileProblem {
-            file: path(&duplicate.held.file),
-            line: Some(duplicate.held.line),
-            what: Wrong::Duplicate {
-                object: duplicate.held.key.to_string(),
-                counts: path(&duplicate.counts),
+        reading.problems.extend(diff.duplicates.iter().map(|duplicate| FileProblem {
+            file: path(&duplicate.object.file),
+            line: Some(duplicate.object.line),
+            kind: ProblemKind::Duplicate {
+                object: duplicate.object.key.to_string(),
+                effective_in: path(&duplicate.effective_in),
             },
         }));
-        for held in news.put {
-            // A file that has not changed is read again if its object counts only now.
-            if !fresh.contains_key(&*held.file) {
-                let again = self.read_again(self.path.join(&*held.file));
-                fresh.insert(held.file.to_os_string(), again);
+        for object in diff.put {
+            // An unchanged file is read again if its object takes effect only now, after a duplicate was removed.
+            if !parsed.contains_key(&*object.file) {
+                let manifests = self.reread(self.path.join(&*object.file));
+                parsed.insert(object.file.to_os_string(), manifests);
             }
-            let manifests = fresh.get(&*held.file);
-            if let Some(manifest) = manifests
-                .and_then(|manifests| manifests.get(held.at))
-                .filter(|found| found.digest == held.digest)
-            {
+            let manifest = parsed.get(&*object.file).and_then(|manifests| manifests.get(object.index));
+            if let Some(manifest) = manifest.filter(|manifest| manifest.digest == object.digest) {
                 let converted = manifest.object.convert(&self.own_node);
-                reading.changes.extend(converted.change);
-                reading.diagnostics.extend(converted.diagnostics);
-                self.objects.count(held);
+                reading.batch.changes.extend(converted.change);
+                reading.batch.diagnostics.extend(converted.diagnostics);
+                self.objects.set_effective(object);
             }
         }
-        reading.changes.extend(news.gone.iter().filter_map(|key| self.objects.forget(key)));
+        let deletions = diff.removed.iter().filter_map(|key| self.objects.remove(key));
+        reading.batch.changes.extend(deletions);
     }
 
     fn problems_of(&mut self, name: &OsStr, manifests: &[Manifest]) -> Vec<FileProblem> {
         let mut problems = Vec::new();
         for Manifest { line, object, .. } in manifests {
-            let what = match object {
-                Object::Other(kind) if self.is_new_kind(kind) => Wrong::UnusedKind(shortened(kind)),
+            let kind = match object {
+                Object::Other(kind) if self.is_new_unused_kind(kind) => {
+                    ProblemKind::UnusedKind(shortened(kind))
+                }
                 Object::Service(service) if lacks_cluster_ip(service) => {
                     let metadata = &service.metadata;
-                    Wrong::NoClusterIp(format!("{}/{}", metadata.namespace, metadata.name))
+                    ProblemKind::NoClusterIp(format!("{}/{}", metadata.namespace, metadata.name))
                 }
                 _ => continue,
             };
-            problems.push(FileProblem { file: self.path.join(name), line: Some(*line), what });
+            problems.push(FileProblem { file: self.path.join(name), line: Some(*line), kind });
         }
         problems
     }
 }
 
 impl ManifestFolder {
-    /// Whether a kind that is of no use is met for the first time. Only so many are remembered.
-    fn is_new_kind(&mut self, kind: &str) -> bool {
+    /// Whether a kind is seen for the first time, up to a limit.
+    fn is_new_unused_kind(&mut self, kind: &str) -> bool {
         self.unused_kinds.len() < MAX_UNUSED_KINDS && self.unused_kinds.insert(shortened(kind))
     }
 }
 
-/// As much of a kind as tells it from others.
 fn shortened(kind: &str) -> String {
-    kind.chars().take(MAX_KIND).collect()
+    kind.chars().take(MAX_KIND_LENGTH).collect()
 }
 
 impl AsFd for ManifestFolder {
@@ -284,33 +281,33 @@ fn is_manifest(name: &OsStr) -> bool {
     !name.as_encoded_bytes().starts_with(b".") && matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
-/// Whether the next change of the file is sure to change its stamp.
-fn has_settled(stamp: &Stamp) -> bool {
+/// Whether the next write to the file is certain to change its stamp.
+fn is_stamp_reliable(stamp: &Stamp) -> bool {
     let (seconds, nanoseconds) = &stamp.changed;
     let since_epoch =
         || Some(Duration::new(u64::try_from(*seconds).ok()?, u32::try_from(*nanoseconds).ok()?));
     let changed = since_epoch().map(|elapsed| SystemTime::UNIX_EPOCH + elapsed);
-    changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age > CLOCK_GRAIN)
+    changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age > TIMESTAMP_GRANULARITY)
 }
 
 fn manifests_in(path: &Path, bytes: &[u8]) -> Result<Vec<Manifest>, FileProblem> {
-    let broken = |fault: Fault| FileProblem {
+    let broken = |error: ManifestError| FileProblem {
         file: path.to_path_buf(),
-        line: Some(fault.line),
-        what: Wrong::Broken(fault.problem),
+        line: Some(error.line),
+        kind: ProblemKind::Broken(error.problem),
     };
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + String::from_utf8_lossy(&bytes[..error.valid_up_to()]).matches('\n').count();
-        broken(Fault { line, problem: "bytes that are no UTF-8".into() })
+        broken(ManifestError { line, problem: "bytes that are not UTF-8".into() })
     })?;
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let mut manifests = if is_json { manifest::json(text) } else { manifest::yaml(text) }.map_err(broken)?;
     for manifest in &mut manifests {
-        manifest.object.fill_in();
+        manifest.object.apply_defaults();
     }
     Ok(manifests)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> FileProblem {
-    FileProblem { file: path.to_path_buf(), line: None, what: Wrong::Unreadable(error.to_string()) }
+    FileProblem { file: path.to_path_buf(), line: None, kind: ProblemKind::Unreadable(error.to_string()) }
 }

@@ -1,29 +1,28 @@
-//! Most of what is known is about to vanish at once.
+//! Detects that a list removes most of what was known.
 //!
-//! It does vanish: whoever says so is the source of truth. But an operator who looks for the reason of an outage must find
-//! when it was said, and by which answer.
+//! The removal is carried out all the same: the source is the authority. The warning is for the operator who later
+//! looks for the cause of an outage and must find when it happened, and which response caused it.
 
 use std::fmt;
 
 use ferrule_model::ObjectKind;
 
-/// With fewer objects, half of them come and go without meaning anything.
+/// In smaller clusters, half of the objects come and go in ordinary operation.
 const MIN_KNOWN: usize = 20;
 
-/// A list that lacks more than half of the objects that were known.
+/// A complete list that lacks more than half of the objects known before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MassRemoval {
-    /// The kind of the objects.
+    /// The kind the list is of.
     pub kind: ObjectKind,
-    /// How many are gone.
+    /// Number of known objects the list lacks.
     pub removed: usize,
-    /// How many were known.
+    /// Number of objects known before the list.
     pub known: usize,
 }
 
 impl MassRemoval {
-    /// Whether so many of so many are worth a warning.
-    pub(crate) fn of(kind: ObjectKind, removed: usize, known: usize) -> Option<Self> {
+    pub(crate) fn detect(kind: ObjectKind, removed: usize, known: usize) -> Option<Self> {
         (known >= MIN_KNOWN && removed > known / 2).then_some(Self { kind, removed, known })
     }
 }
@@ -39,8 +38,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_half_of_many_is_a_mass() {
-        let is_mass = |removed, known| MassRemoval::of(ObjectKind::Service, removed, known).is_some();
+    fn only_more_than_half_of_at_least_twenty_objects_is_a_mass_removal() {
+        let is_mass = |removed, known| MassRemoval::detect(ObjectKind::Service, removed, known).is_some();
         assert!(is_mass(11, 20) && is_mass(20, 20) && is_mass(5_000, 9_999));
         assert!(!is_mass(10, 20) && !is_mass(19, 19) && !is_mass(0, 10_000) && !is_mass(0, 0));
     }

@@ -1,4 +1,4 @@
-//! What an operator is told who gave a configuration that cannot be used.
+//! Error messages for configurations that cannot be used.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::fs;

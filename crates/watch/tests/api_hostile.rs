@@ -1,7 +1,7 @@
-//! An API server that is not one, or not the right one, or means harm: what is known stays in effect.
+//! A wrong or hostile API server: the last known state stays in effect.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
-#[path = "api_words/log.rs"]
+#[path = "api_dsl/log.rs"]
 #[expect(dead_code, reason = "other tests ask it more")]
 mod log;
 
@@ -13,13 +13,13 @@ use ferrule_model::{Change, NodeName, ObjectKind};
 use ferrule_testkit::scripted_server::{Reply, Request, ScriptedServer, usual};
 use ferrule_watch::MassRemoval;
 use ferrule_watch::server::{
-    ApiAccess, Encoding, RequestRate, SecretUrl, ServerConfig, ServerSource, SourceEvent, Traffic,
+    ApiAccess, ClientMetric, Encoding, RequestRate, SecretUrl, ServerConfig, ServerSource, SourceEvent,
 };
 use log::Log;
 use serde_json::{Value, json};
 
-/// Far longer than anything takes, backing off included.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Far longer than anything takes, backoff included.
+const TIMEOUT: Duration = Duration::from_mins(1);
 const SERVICES: usize = 40;
 
 fn services(count: usize) -> Vec<Value> {
@@ -30,13 +30,13 @@ fn services(count: usize) -> Vec<Value> {
     (0..count).map(service).collect()
 }
 
-/// A source on a scripted server, and everything it says.
+/// A source on a scripted server, and everything it reports.
 struct Watcher {
     server: ScriptedServer,
-    heard: Receiver<SourceEvent>,
+    events_rx: Receiver<SourceEvent>,
     events: Vec<SourceEvent>,
     log: Log,
-    counted: Arc<Mutex<Vec<Traffic>>>,
+    metrics: Arc<Mutex<Vec<ClientMetric>>>,
     _source: ServerSource,
 }
 
@@ -50,18 +50,18 @@ impl Watcher {
             user_agent: "test".into(),
             encoding: Encoding::Protobuf,
         };
-        let (tell, heard) = channel();
-        let (log, counted) = (Log::default(), Arc::new(Mutex::new(Vec::new())));
-        let counting = Arc::clone(&counted);
+        let (events_tx, events_rx) = channel();
+        let (log, metrics) = (Log::default(), Arc::new(Mutex::new(Vec::new())));
+        let recorded = Arc::clone(&metrics);
         let source = log.record(|| {
-            let sink = move |event| drop(tell.send(event));
-            let count = move |traffic: &Traffic| counting.lock().unwrap().push(traffic.clone());
-            ServerSource::start_counted(&config, &NodeName::new("a"), sink, count).unwrap()
+            let sink = move |event| drop(events_tx.send(event));
+            let record = move |metric: &ClientMetric| recorded.lock().unwrap().push(metric.clone());
+            ServerSource::start_with_metrics(&config, &NodeName::new("a"), sink, record).unwrap()
         });
-        Self { server, heard, events: Vec::new(), log, counted, _source: source }
+        Self { server, events_rx, events: Vec::new(), log, metrics, _source: source }
     }
 
-    /// One that serves so many Services and then ends every watch of them, so that it is asked for a list again.
+    /// A server with [`SERVICES`] Services, all of which were reported.
     fn with_services() -> Self {
         let mut watcher = Self::new("", |request| usual(request, &services(SERVICES), 7));
         watcher.until("the Services", |events| put(events) == SERVICES);
@@ -70,25 +70,25 @@ impl Watcher {
     }
 
     #[track_caller]
-    fn until(&mut self, what: &str, enough: impl Fn(&[SourceEvent]) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !enough(&self.events) {
-            match self.heard.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+    fn until(&mut self, what: &str, is_enough: impl Fn(&[SourceEvent]) -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !is_enough(&self.events) {
+            match self.events_rx.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(event) => self.events.push(event),
-                Err(why) => panic!("waited for {what}: {why}; heard: {:#?}", self.events),
+                Err(why) => panic!("waited for {what}: {why}; received: {:#?}", self.events),
             }
         }
     }
 
     #[track_caller]
-    fn trouble(&mut self, kind: ObjectKind) -> String {
+    fn until_failed(&mut self, kind: ObjectKind) -> String {
         let message = |events: &[SourceEvent]| {
             events.iter().find_map(|event| match event {
-                SourceEvent::Trouble { kind: of, message } if *of == kind => Some(message.clone()),
+                SourceEvent::WatchFailed { kind: of, message } if *of == kind => Some(message.clone()),
                 _ => None,
             })
         };
-        self.until("trouble", |events| message(events).is_some());
+        self.until("a failure", |events| message(events).is_some());
         message(&self.events).unwrap()
     }
 }
@@ -108,7 +108,7 @@ fn removed(events: &[SourceEvent]) -> usize {
     changes(events).filter(|change| matches!(change, Change::Service(_, None))).count()
 }
 
-/// A server whose watches of Services have expired, and whose new list of them is this.
+/// A script whose watches of Services have expired, and whose new list of them is `list`.
 fn relisting(list: impl Fn() -> Reply + Send + 'static) -> impl FnMut(&Request) -> Reply + Send + 'static {
     move |request| match request {
         request if request.is_about("services") && request.is_watch() => {
@@ -120,7 +120,7 @@ fn relisting(list: impl Fn() -> Reply + Send + 'static) -> impl FnMut(&Request) 
     }
 }
 
-/// Ends the watches that are open, so that the new script is met.
+/// Ends the open watches, so that the new script takes effect.
 fn reconnect(watcher: &Watcher, script: impl FnMut(&Request) -> Reply + Send + 'static) {
     watcher.server.follow(script);
     watcher.server.disconnect();
@@ -138,26 +138,26 @@ fn a_list_of_another_kind_removes_nothing() {
         let mut watcher = Watcher::with_services();
         let list = other.clone();
         reconnect(&watcher, relisting(move || Reply::json(&list)));
-        let message = watcher.trouble(ObjectKind::Service);
+        let message = watcher.until_failed(ObjectKind::Service);
         assert!(message.contains("not \"v1 ServiceList\""), "{message}");
         assert_eq!(removed(&watcher.events), 0, "{other}");
     }
 }
 
 #[test]
-fn a_list_of_another_kind_is_not_told_piece_by_piece_either() {
+fn a_first_list_of_another_kind_is_not_reported_in_chunks_either() {
     let pods: Vec<Value> = services(1000);
     let list = json!({ "kind": "PodList", "apiVersion": "v1", "metadata": { "resourceVersion": "9" }, "items": pods });
     let mut watcher = Watcher::new("", move |request| match request {
         request if request.is_about("services") && !request.is_watch() => Reply::json(&list),
         request => usual(request, &[], 7),
     });
-    watcher.trouble(ObjectKind::Service);
+    watcher.until_failed(ObjectKind::Service);
     assert_eq!(put(&watcher.events), 0);
 }
 
 #[test]
-fn most_services_gone_at_once_is_said_before_it_happens() {
+fn a_mass_removal_is_announced_before_it_happens() {
     let mut watcher = Watcher::with_services();
     let left = SERVICES / 2 - 1;
     reconnect(
@@ -171,9 +171,9 @@ fn most_services_gone_at_once_is_said_before_it_happens() {
     );
     watcher.until("the removal", |events| removed(events) == SERVICES - left);
     let mass = MassRemoval { kind: ObjectKind::Service, removed: SERVICES - left, known: SERVICES };
-    let said =
+    let announced =
         watcher.events.iter().position(|event| *event == SourceEvent::MassRemoval(mass.clone())).unwrap();
-    assert_eq!(removed(&watcher.events[..said]), 0, "it is said first");
+    assert_eq!(removed(&watcher.events[..announced]), 0, "it is announced first");
     let log = watcher.log.visible();
     let line = log.iter().find(|line| line.contains("more than half")).unwrap();
     for part in ["WARN", "removed=21", "known=40", "4711"] {
@@ -196,23 +196,23 @@ fn a_password_in_the_address_is_sent_and_shown_nowhere() {
         "{credentials:?}"
     );
     reconnect(&watcher, |_| Reply::refusal(401, &[]));
-    let message = watcher.trouble(ObjectKind::Service);
-    let counted = format!("{:?}", watcher.counted.lock().unwrap());
-    for text in [message, watcher.log.visible().concat(), counted, format!("{:?}", watcher.events)] {
+    let message = watcher.until_failed(ObjectKind::Service);
+    let metrics = format!("{:?}", watcher.metrics.lock().unwrap());
+    for text in [message, watcher.log.visible().concat(), metrics, format!("{:?}", watcher.events)] {
         assert!(!text.contains("hunter2") && !text.contains("admin"), "{text}");
     }
 }
 
-/// Whatever comes over the wire costs one line and another try, and nothing that is known.
+/// A malformed response costs one log line and a retry, and removes nothing.
 #[test]
-fn answers_that_are_none_cost_nothing_that_is_known() {
+fn malformed_responses_remove_nothing() {
     let answers: [(&str, Reply); 9] = [
         ("nothing", Reply::Raw(Vec::new())),
         ("half a head", Reply::Raw(b"HTTP/1.1 200 OK\r\ncontent-".to_vec())),
         ("another protocol", Reply::Raw(b"220 mail.example ESMTP\r\n".to_vec())),
         ("a body cut in the middle", Reply::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n{\"kind\":\"Serv".to_vec())),
         ("a redirect", Reply::refusal(302, &["location: http://127.0.0.1:1/elsewhere"])),
-        ("patience without end", Reply::refusal(429, &["retry-after: 99999999999999999999"])),
+        ("an endless retry-after", Reply::refusal(429, &["retry-after: 99999999999999999999"])),
         ("a web page", Reply::Answer { status: 200, headers: vec!["content-type: text/html".into()], body: b"<html>".to_vec() }),
         ("protobuf that is none", Reply::Answer {
             status: 200,
@@ -229,7 +229,7 @@ fn answers_that_are_none_cost_nothing_that_is_known() {
         let mut watcher = Watcher::with_services();
         let reply = answer.clone();
         reconnect(&watcher, relisting(move || reply.clone()));
-        let message = watcher.trouble(ObjectKind::Service);
+        let message = watcher.until_failed(ObjectKind::Service);
         assert!(!message.contains('\n') && message.len() < 1000, "{what}: {message}");
         assert_eq!(removed(&watcher.events), 0, "{what}");
         let elsewhere = |request: &Request| request.target.contains("elsewhere");

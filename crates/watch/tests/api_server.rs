@@ -1,6 +1,6 @@
-//! A source against a real API server, with the rights kube-proxy has and no others.
+//! A source against a real API server, with kube-proxy's permissions.
 
-mod api_words;
+mod api_dsl;
 
 use std::fs::Permissions;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ use ferrule_testkit::netns::Namespace;
 use ferrule_watch::server::{ApiAccess, ApiError, Encoding, SourceEvent};
 use serde_json::{Value, json};
 
-use api_words::*;
+use api_dsl::*;
 
 /// Row: server 3.13
 #[test]
@@ -27,17 +27,17 @@ fn all_there_is_of_a_kind_comes_before_its_word_that_it_is_in_sync() {
     objects.server.create("/api/v1/nodes", &node("first-node")).unwrap();
     let mut watcher = Watcher::new(objects.server, "first-node");
     watcher.in_sync();
-    let told = |kind, name: &str| {
+    let reported = |kind, name: &str| {
         let at = watcher.events.iter().position(|event| *event == SourceEvent::InSync(kind)).unwrap();
         assert_eq!(changes(&watcher.events[..at], name), [true], "{name}");
     };
-    told(ObjectKind::Service, "first/web");
-    told(ObjectKind::EndpointSlice, "first/web-1");
-    told(ObjectKind::Node, "this node");
-    told(ObjectKind::ServiceCidr, "kubernetes");
+    reported(ObjectKind::Service, "first/web");
+    reported(ObjectKind::EndpointSlice, "first/web-1");
+    reported(ObjectKind::Node, "this node");
+    reported(ObjectKind::ServiceCidr, "kubernetes");
     let words = watcher.events.iter().filter(|event| matches!(event, SourceEvent::InSync(_)));
     assert_eq!(words.count(), KINDS.len());
-    assert!(!watcher.events.iter().any(|event| matches!(event, SourceEvent::Trouble { .. })));
+    assert!(!watcher.events.iter().any(|event| matches!(event, SourceEvent::WatchFailed { .. })));
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn json_and_protobuf_say_the_same_of_objects_with_every_field() {
         { "ip": "203.0.113.1" }, { "ip": "203.0.113.2", "ipMode": "Proxy" }, { "hostname": "lb.example" },
     ] } } });
     server.patch("/api/v1/namespaces/default/services/full/status", &status).unwrap();
-    let told = |encoding| {
+    let reported = |encoding| {
         let mut watcher = Watcher::encoded(&server, "full-node", encoding);
         watcher.in_sync();
-        assert!(watcher.log.says(&format!("encoding={encoding:?}")));
-        assert!(watcher.log.says(&format!("lists=Newest encoding={encoding:?}")));
-        let mut told: Vec<String> = watcher
+        assert!(watcher.log.contains(&format!("encoding={encoding:?}")));
+        assert!(watcher.log.contains(&format!("strategy=Consistent encoding={encoding:?}")));
+        let mut reported: Vec<String> = watcher
             .events
             .iter()
             .filter_map(|event| match event {
@@ -71,10 +71,10 @@ fn json_and_protobuf_say_the_same_of_objects_with_every_field() {
                 changes.chain(batch.diagnostics.iter().map(|diagnostic| format!("{diagnostic:?}")))
             })
             .collect();
-        told.sort();
-        told
+        reported.sort();
+        reported
     };
-    let (json, protobuf) = (told(Encoding::Json), told(Encoding::Protobuf));
+    let (json, protobuf) = (reported(Encoding::Json), reported(Encoding::Protobuf));
     assert!(json.iter().any(|change| change.contains("203.0.113.1") && change.contains("4321")), "{json:#?}");
     assert!(
         json.iter().any(|change| change.contains("zone-a") && change.contains("10.244.7.0")),
@@ -84,7 +84,7 @@ fn json_and_protobuf_say_the_same_of_objects_with_every_field() {
 }
 
 #[test]
-fn what_is_created_changed_and_deleted_is_told_once_each() {
+fn every_creation_change_and_deletion_is_reported_once() {
     if !or_skip() {
         return;
     }
@@ -95,21 +95,21 @@ fn what_is_created_changed_and_deleted_is_told_once_each() {
     objects.put_service("web");
     objects.change_service("web");
     objects.delete_service("web");
-    watcher.told("life/web", 3);
+    watcher.until_reported("life/web", 3);
     objects.put_slice("web-1", 1);
     let slice = format!("{}/web-1", objects.slices());
     server.patch(&slice, &json!({ "ports": [{ "port": 8081 }] })).unwrap();
     server.delete(&slice).unwrap();
-    watcher.told("life/web-1", 3);
+    watcher.until_reported("life/web-1", 3);
     let cidr = json!({ "metadata": { "name": "life" }, "spec": { "cidrs": ["10.200.0.0/24"] } });
     server.create("/apis/networking.k8s.io/v1/servicecidrs", &cidr).unwrap();
     server.delete("/apis/networking.k8s.io/v1/servicecidrs/life").unwrap();
-    watcher.told("life", 2);
+    watcher.until_reported("life", 2);
     server.create("/api/v1/nodes", &node("life-node")).unwrap();
     let zone = json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": "a" } } });
     server.patch("/api/v1/nodes/life-node", &zone).unwrap();
     server.delete("/api/v1/nodes/life-node").unwrap();
-    watcher.told("this node", 3);
+    watcher.until_reported("this node", 3);
     for name in ["life/web", "life/web-1", "this node"] {
         assert_eq!(changes(&watcher.events, name), [true, true, false], "{name}");
     }
@@ -139,11 +139,11 @@ fn what_is_none_of_ours_is_not_even_sent() {
     server.create("/api/v1/nodes", &node("another-node")).unwrap();
     objects.put_service("ours");
     objects.put_slice("ours-1", 1);
-    // One that becomes another proxy's is gone for us.
+    // A Service that another proxy takes over is removed.
     let labels = json!({ "metadata": { "labels": proxy } });
     server.patch(&format!("{}/ours", objects.services()), &labels).unwrap();
-    watcher.told("foreign/ours", 2);
-    watcher.told("foreign/ours-1", 1);
+    watcher.until_reported("foreign/ours", 2);
+    watcher.until_reported("foreign/ours-1", 1);
     let history = history(&watcher.events, "foreign");
     let expected = [("foreign/ours".to_string(), vec![true, false]), ("foreign/ours-1".into(), vec![true])];
     assert_eq!(history, expected.into());
@@ -163,19 +163,19 @@ fn a_restarted_api_server_costs_nothing_that_happened_and_repeats_nothing() {
     watcher.in_sync();
     server.stop_api_server();
     for kind in KINDS {
-        let message = watcher.trouble(kind);
+        let message = watcher.until_failed(kind);
         assert!(message.contains("https://172.31.0.1:6443"), "{message}");
     }
     server.start_api_server().unwrap();
     objects.delete_service("deleted");
     objects.put_service("created");
-    watcher.told("restart/deleted", 2);
-    watcher.told("restart/created", 1);
+    watcher.until_reported("restart/deleted", 2);
+    watcher.until_reported("restart/created", 1);
     watcher.until("all to recover", |events| {
-        KINDS.iter().all(|kind| events.contains(&SourceEvent::Recovered { kind: *kind }))
+        KINDS.iter().all(|kind| events.contains(&SourceEvent::WatchRecovered { kind: *kind }))
     });
     let expected = [("created", vec![true]), ("deleted", vec![true, false]), ("kept", vec![true])];
-    let expected = expected.map(|(name, told)| (format!("restart/{name}"), told));
+    let expected = expected.map(|(name, reports)| (format!("restart/{name}"), reports));
     assert_eq!(history(&watcher.events, "restart"), expected.into());
     let log = watcher.log.visible();
     assert_eq!(log.len(), 2, "{log:#?}");
@@ -197,32 +197,32 @@ fn where_the_past_is_forgotten_a_new_list_comes_in_one_piece() {
     let mut watcher = Watcher::with(server.namespace(), through(access, &cable.url()), "expired-node");
     watcher.in_sync();
     cable.cut();
-    watcher.trouble(ObjectKind::Service);
-    watcher.forget();
+    watcher.until_failed(ObjectKind::Service);
+    watcher.clear();
     objects.delete_service("deleted");
     objects.change_service("changed");
     objects.put_service("created");
-    for nth in 0..MORE_THAN_A_PORTION {
+    for nth in 0..MORE_THAN_A_CHUNK {
         objects.put_service(&format!("s{nth}"));
     }
     server.compact().unwrap();
-    // Its cache would still know the past.
+    // Its cache would still have the old versions.
     server.stop_api_server();
     server.start_api_server().unwrap();
     cable.mend();
-    watcher.told("expired/created", 1);
-    let mut told = batches(&watcher.events)
+    watcher.until_reported("expired/created", 1);
+    let mut reported = batches(&watcher.events)
         .map(|batch| batch.changes.iter().map(named).filter(|(name, _)| name.starts_with("expired/")))
         .map(|batch| batch.collect::<Vec<_>>())
         .find(|batch| !batch.is_empty())
         .unwrap();
-    told.sort();
-    assert!(watcher.log.says("too old, listing anew"));
-    let mut expected: Vec<_> = (0..MORE_THAN_A_PORTION).map(|nth| (format!("s{nth}"), true)).collect();
+    reported.sort();
+    assert!(watcher.log.contains("expired, relisting"));
+    let mut expected: Vec<_> = (0..MORE_THAN_A_CHUNK).map(|nth| (format!("s{nth}"), true)).collect();
     expected.extend([("changed".into(), true), ("created".into(), true), ("deleted".into(), false)]);
     expected.sort();
     assert_eq!(
-        told,
+        reported,
         expected.into_iter().map(|(name, there)| (format!("expired/{name}"), there)).collect::<Vec<_>>()
     );
 }
@@ -240,10 +240,10 @@ fn a_watch_that_is_cut_in_the_middle_of_an_event_misses_and_doubles_nothing() {
     assert_eq!(cable.connections(), 1);
     cable.cut_after(60_000);
     objects.put_slice("large", 1000);
-    watcher.told("cut/large", 1);
+    watcher.until_reported("cut/large", 1);
     assert!(cable.connections() > 1);
     objects.put_slice("later", 1);
-    watcher.told("cut/later", 1);
+    watcher.until_reported("cut/later", 1);
     assert_eq!(changes(&watcher.events, "cut/large"), [true]);
     let endpoints =
         batches(&watcher.events).flat_map(|batch| &batch.changes).find_map(|change| match change {
@@ -269,25 +269,26 @@ fn a_rotated_token_is_used_from_the_next_request() {
     std::fs::write(&token, "outdated\n").unwrap();
     cable.cut();
     cable.mend();
-    // A request may meet the cut itself first.
-    let is_refusal = |event: &SourceEvent| matches!(event, SourceEvent::Trouble { kind: ObjectKind::Service, message } if message.contains("401"));
+    // The first failure may be the cut itself.
+    let is_refusal = |event: &SourceEvent| matches!(event, SourceEvent::WatchFailed { kind: ObjectKind::Service, message } if message.contains("401"));
     watcher.until("a refusal", |events| events.iter().any(is_refusal));
-    let message = watcher.trouble(ObjectKind::Service);
+    let message = watcher.until_failed(ObjectKind::Service);
     assert!(message.contains("still valid"), "{message}");
     std::fs::write(&token, "proxy-token\n").unwrap();
-    watcher
-        .until("recovery", |events| events.contains(&SourceEvent::Recovered { kind: ObjectKind::Service }));
+    watcher.until("recovery", |events| {
+        events.contains(&SourceEvent::WatchRecovered { kind: ObjectKind::Service })
+    });
 }
 
 #[test]
-fn who_may_not_watch_is_told_what_is_missing() {
+fn a_forbidden_watch_names_the_missing_role() {
     if !or_skip() {
         return;
     }
     let server = ApiServer::shared();
     let access = access(server, "stranger", &json!({ "token": User::Stranger.token() }));
     let mut watcher = Watcher::with(server.namespace(), access, "stranger-node");
-    let message = watcher.trouble(ObjectKind::EndpointSlice);
+    let message = watcher.until_failed(ObjectKind::EndpointSlice);
     assert!(
         message.starts_with("listing EndpointSlices at https://172.31.0.1:6443/apis/discovery"),
         "{message}"
@@ -296,7 +297,7 @@ fn who_may_not_watch_is_told_what_is_missing() {
 }
 
 #[test]
-fn an_expired_client_certificate_is_told() {
+fn an_expired_client_certificate_is_named_in_the_error() {
     if !or_skip() {
         return;
     }
@@ -310,7 +311,7 @@ fn an_expired_client_certificate_is_told() {
         Watcher::with(server.namespace(), access(server, name, &user), "certificate-node")
     };
     with("current", Validity::Current).in_sync();
-    let message = with("outdated", Validity::Expired).trouble(ObjectKind::Service);
+    let message = with("outdated", Validity::Expired).until_failed(ObjectKind::Service);
     assert!(message.contains("client certificate"), "{message}");
 }
 
@@ -361,23 +362,23 @@ fn an_api_server_of_another_authority_is_not_trusted() {
     let path = file(server, "distrust", &text);
     let access = ApiAccess::Kubeconfig { path, master: None };
     let mut watcher = Watcher::with(server.namespace(), access, "distrust-node");
-    let message = watcher.trouble(ObjectKind::Service);
+    let message = watcher.until_failed(ObjectKind::Service);
     assert!(message.contains("certificate-authority"), "{message}");
-    // Once the file has the right one, nobody needs to do anything else.
+    // Once the file has the right one, the source recovers on its own.
     std::fs::write(&ca, std::fs::read(server.ca_file()).unwrap()).unwrap();
     watcher.in_sync();
 }
 
 #[test]
-fn nobody_listening_is_told_and_asked_again() {
+fn a_closed_port_is_reported_and_retried() {
     if !or_skip() {
         return;
     }
     let server = ApiServer::shared();
-    let access = access(server, "nobody", &json!({}));
+    let access = access(server, "closed", &json!({}));
     let mut watcher =
-        Watcher::with(server.namespace(), through(access, "https://127.0.0.1:9"), "nobody-node");
-    let message = watcher.trouble(ObjectKind::Node);
+        Watcher::with(server.namespace(), through(access, "https://127.0.0.1:9"), "closed-node");
+    let message = watcher.until_failed(ObjectKind::Node);
     assert!(message.starts_with("watching this Node at https://127.0.0.1:9/api/v1/nodes: "), "{message}");
     assert!(message.contains("refused") && message.contains("is the API server running"), "{message}");
 }
@@ -397,20 +398,20 @@ fn an_api_server_without_streaming_lists_is_listed() {
     let access = access(&server, "plain", &json!({ "token": User::KubeProxy.token() }));
     let mut watcher = Watcher::with(server.namespace(), through(access, &cable.url()), "plain-node");
     watcher.in_sync();
-    assert!(watcher.log.says("kind=Service lists=Cached encoding=Protobuf"));
+    assert!(watcher.log.contains("kind=Service strategy=Cached encoding=Protobuf"));
     assert_eq!(cable.connections(), 1);
     objects.put_service("created");
-    watcher.told("plain/created", 1);
+    watcher.until_reported("plain/created", 1);
     cable.cut();
-    watcher.trouble(ObjectKind::Service);
+    watcher.until_failed(ObjectKind::Service);
     objects.delete_service("deleted");
     server.compact().unwrap();
     server.stop_api_server();
     server.start_api_server().unwrap();
     cable.mend();
-    watcher.told("plain/deleted", 2);
+    watcher.until_reported("plain/deleted", 2);
     let expected = [("created", vec![true]), ("deleted", vec![true, false]), ("kept", vec![true])];
-    let expected = expected.map(|(name, told)| (format!("plain/{name}"), told));
+    let expected = expected.map(|(name, reports)| (format!("plain/{name}"), reports));
     assert_eq!(history(&watcher.events, "plain"), expected.into());
 }
 
@@ -422,29 +423,29 @@ fn an_api_server_that_does_not_tell_its_version_is_asked_to_stream() {
     let server = ApiServer::start(Options::default()).unwrap();
     hide_version(&server);
     let objects = Objects::new(&server, "unnamed");
-    for nth in 0..MORE_THAN_A_PORTION {
+    for nth in 0..MORE_THAN_A_CHUNK {
         objects.put_service(&format!("s{nth}"));
     }
     let access = access(&server, "unnamed", &json!({ "token": User::KubeProxy.token() }));
     let mut watcher = Watcher::with(server.namespace(), access, "unnamed-node");
     watcher.in_sync();
-    assert!(!watcher.log.says("Listing"), "nothing is listed");
-    is_told_in_portions(&mut watcher, &objects);
+    assert!(!watcher.log.contains("Listing"), "nothing is listed");
+    is_reported_in_chunks(&mut watcher, &objects);
 }
 
 #[test]
-fn a_long_first_list_is_told_while_it_comes_in() {
+fn a_long_first_list_is_reported_while_it_arrives() {
     if !or_skip() {
         return;
     }
     let objects = Objects::new(ApiServer::shared(), "long");
-    for nth in 0..MORE_THAN_A_PORTION {
+    for nth in 0..MORE_THAN_A_CHUNK {
         objects.put_service(&format!("s{nth}"));
     }
     let mut watcher = Watcher::new(objects.server, "long-node");
     watcher.in_sync();
-    assert!(watcher.log.says("lists=Newest"));
-    is_told_in_portions(&mut watcher, &objects);
+    assert!(watcher.log.contains("strategy=Consistent"));
+    is_reported_in_chunks(&mut watcher, &objects);
 }
 
 #[test]
@@ -454,34 +455,34 @@ fn a_first_list_that_breaks_off_leaves_nothing_behind_that_is_gone_by_the_next()
     }
     let server = ApiServer::start(Options::default()).unwrap();
     let objects = Objects::new(&server, "broken");
-    let services = 3 * MORE_THAN_A_PORTION;
+    let services = 3 * MORE_THAN_A_CHUNK;
     for nth in 0..services {
         objects.put_service(&format!("s{nth}"));
     }
     let cable = Cable::new(&server);
-    // A Service takes between 0.5 and 1.5 KB: more than a portion comes through, and less than all.
+    // A Service takes between 0.5 and 1.5 KB: more than a chunk and less than the whole list arrives.
     cable.stall_after(400_000);
     let access = access(&server, "broken", &json!({ "token": User::KubeProxy.token() }));
     let mut watcher = Watcher::with(server.namespace(), through(access, &cable.url()), "broken-node");
-    watcher.until("a portion", |events| !history(events, "broken").is_empty());
+    watcher.until("a chunk", |events| !history(events, "broken").is_empty());
     cable.cut();
-    watcher.trouble(ObjectKind::Service);
-    let told = history(&watcher.events, "broken");
-    let gone = told.keys().next().expect("a portion was told").clone();
-    assert!(told.len() < services && !watcher.events.contains(&SourceEvent::InSync(ObjectKind::Service)));
+    watcher.until_failed(ObjectKind::Service);
+    let reported = history(&watcher.events, "broken");
+    let gone = reported.keys().next().expect("a chunk was reported").clone();
+    assert!(reported.len() < services && !watcher.events.contains(&SourceEvent::InSync(ObjectKind::Service)));
     objects.delete_service(gone.trim_start_matches("broken/"));
     cable.mend();
     watcher.in_sync();
-    assert_eq!(watcher.log.times("Listing kind=Service lists"), 1, "the next one is streamed");
-    let told = history(&watcher.events, "broken");
-    assert_eq!(told.len(), services);
-    for (name, told) in told {
+    assert_eq!(watcher.log.count("Listing kind=Service strategy"), 1, "the next one is streamed");
+    let reported = history(&watcher.events, "broken");
+    assert_eq!(reported.len(), services);
+    for (name, reported) in reported {
         let expected = if name == gone { vec![true, false] } else { vec![true] };
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(reported, expected, "{name}");
     }
 }
 
-/// Takes the right to see its version from everybody.
+/// Removes the permission to read the version from all users.
 fn hide_version(server: &ApiServer) {
     for role in ["system:public-info-viewer", "system:discovery"] {
         let binding = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}");
@@ -489,24 +490,24 @@ fn hide_version(server: &ApiServer) {
     }
 }
 
-/// More objects than are told at once.
-const MORE_THAN_A_PORTION: usize = 300;
+/// More objects than one chunk of a list.
+const MORE_THAN_A_CHUNK: usize = 300;
 
-/// All of a long list came before the word that it is complete, each once and in several pieces; and the watch goes on.
-fn is_told_in_portions(watcher: &mut Watcher, objects: &Objects<'_>) {
+/// A long list is reported once, in several batches and before it is in sync; then the watch continues.
+fn is_reported_in_chunks(watcher: &mut Watcher, objects: &Objects<'_>) {
     let complete = SourceEvent::InSync(ObjectKind::Service);
     let end = watcher.events.iter().position(|event| *event == complete).expect("it is complete");
-    let told: Vec<usize> = batches(&watcher.events[..end])
+    let reported: Vec<usize> = batches(&watcher.events[..end])
         .map(|batch| batch.changes.iter().filter(|change| matches!(change, Change::Service(..))).count())
         .filter(|services| *services > 0)
         .collect();
-    assert!(told.len() > 1, "{told:?}");
-    for nth in 0..MORE_THAN_A_PORTION {
+    assert!(reported.len() > 1, "{reported:?}");
+    for nth in 0..MORE_THAN_A_CHUNK {
         let name = format!("{}/s{nth}", objects.namespace);
         assert_eq!(changes(&watcher.events[..end], &name), [true], "{name}");
     }
     objects.delete_service("s7");
-    watcher.told(&format!("{}/s7", objects.namespace), 2);
+    watcher.until_reported(&format!("{}/s7", objects.namespace), 2);
 }
 
 #[test]
@@ -534,7 +535,7 @@ fn everything_goes_through_one_connection() {
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
 #[test]
-fn objects_can_be_created_and_changed_and_a_refusal_is_told_from_a_failure() {
+fn objects_can_be_created_and_changed_and_a_rejection_differs_from_a_failure() {
     if !or_skip() {
         return;
     }
@@ -569,7 +570,7 @@ fn full_node(server: &ApiServer, name: &str) {
         .expect("its addresses");
 }
 
-/// A Service and two slices that say all they can, and a Service that says as little as it can.
+/// A Service and two slices with every field set, and a Service with the minimum.
 fn full_objects() -> [(&'static str, Value); 4] {
     let services = "/api/v1/namespaces/default/services";
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";

@@ -1,4 +1,4 @@
-//! A folder of manifests: what is read from it, what of a change in it is told, and how soon.
+//! A directory of manifests: what is read, which changes are reported, and how soon.
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -59,23 +59,23 @@ impl Lab {
         fs::remove_file(self.folder.path().join(file)).expect("no file");
     }
 
-    /// Waits for the change to be told, and reads it.
+    /// Waits for a change, and reads it.
     fn read(&mut self) -> Reading {
-        assert!(self.manifests.wait(SOON).expect("a wait"), "nothing was told");
+        assert!(self.manifests.wait(SOON).expect("a wait"), "no change was noticed");
         self.manifests.read()
     }
 
     /// The changes in a few words, after nothing was found wrong.
     fn changes(&mut self) -> Vec<String> {
         let reading = self.read();
-        assert_eq!((problems(&reading), reading.diagnostics.len()), (vec![], 0));
+        assert_eq!((problems(&reading), reading.batch.diagnostics.len()), (vec![], 0));
         said(&reading)
     }
 }
 
 fn said(reading: &Reading) -> Vec<String> {
     let word = |is_there: bool| if is_there { "put" } else { "gone" };
-    let said = reading.changes.iter().map(|change| match change {
+    let said = reading.batch.changes.iter().map(|change| match change {
         Change::Service(name, service) => format!("{} service {name}", word(service.is_some())),
         Change::Slice(name, slice, _) => format!("{} slice {name}", word(slice.is_some())),
         Change::Node(node) => format!("{} node", word(node.is_some())),
@@ -123,13 +123,13 @@ fn all_kinds_in_all_forms_are_read() {
             "put service shop/json"
         ]
     );
-    let Some(Change::Service(_, Some(json))) = reading.changes.last() else { panic!("no service") };
+    let Some(Change::Service(_, Some(json))) = reading.batch.changes.last() else { panic!("no service") };
     assert_eq!(json.cluster_ips.iter().count(), 2);
     assert_eq!(lab.manifests.read(), Reading::default(), "nothing has changed");
 }
 
 #[test]
-fn only_what_differs_is_told() {
+fn only_what_differs_is_reported() {
     let mut lab = Lab::new();
     lab.write("a.yaml", &format!("{}---\n{}", service("web", "10.96.0.10"), service("api", "10.96.0.11")));
     lab.write("b.yaml", &slice("web", "10.244.1.5"));
@@ -168,9 +168,9 @@ fn a_broken_file_keeps_its_objects_and_tells_its_line() {
     lab.write("b.yaml", &service("other", "10.96.0.13"));
     let reading = lab.read();
     assert_eq!(said(&reading), ["put service default/other"]);
-    let told = problems(&reading);
-    assert!(told.len() == 1 && told[0].starts_with("a.yaml:17: "), "{told:?}");
-    assert!(told[0].ends_with("; the file's objects stay as they were"), "{told:?}");
+    let reported = problems(&reading);
+    assert!(reported.len() == 1 && reported[0].starts_with("a.yaml:17: "), "{reported:?}");
+    assert!(reported[0].ends_with("; the file's objects stay as they were"), "{reported:?}");
     lab.write("a.yaml", &good);
     assert_eq!(lab.changes(), [""; 0], "mended as it was");
     lab.write("a.yaml", "kind: Service\nmetadata: [\n");
@@ -180,7 +180,7 @@ fn a_broken_file_keeps_its_objects_and_tells_its_line() {
 }
 
 #[test]
-fn faults_are_told_with_their_line() {
+fn errors_are_reported_with_their_line() {
     let fault = |text: &str| manifest::yaml(text).unwrap_err().to_string();
     assert!(fault("\n\nmetadata: {}\n").contains("kind"), "{}", fault("\n\nmetadata: {}\n"));
     let tabbed = fault("kind: Service\nspec:\n\tports: 1\n");
@@ -201,20 +201,20 @@ fn of_two_files_with_the_same_object_the_first_counts() {
     lab.write("a.yaml", &service("web", "10.96.0.10"));
     let reading = lab.read();
     assert_eq!(said(&reading), ["put service default/web"]);
-    let told = problems(&reading);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("b.yaml:1: Service default/web is in "), "{told:?}");
+    let reported = problems(&reading);
+    assert_eq!(reported.len(), 1);
+    assert!(reported[0].starts_with("b.yaml:1: Service default/web is already in "), "{reported:?}");
     lab.write("c.yaml", &service("other", "10.96.0.30"));
-    assert_eq!(lab.changes(), ["put service default/other"], "told once");
+    assert_eq!(lab.changes(), ["put service default/other"], "reported once");
     lab.delete("a.yaml");
     let reading = lab.read();
     assert_eq!(said(&reading), ["put service default/web"], "now the second one counts");
-    let Some(Change::Service(_, Some(web))) = reading.changes.first() else { panic!("no service") };
+    let Some(Change::Service(_, Some(web))) = reading.batch.changes.first() else { panic!("no service") };
     assert!(web.cluster_ips.iter().any(|(_, ip)| ip.to_string() == "10.96.0.20"));
 }
 
 #[test]
-fn other_kinds_are_noted_once_and_services_without_an_address_are_told() {
+fn other_kinds_are_noted_once_and_services_without_an_address_are_reported() {
     let mut lab = Lab::new();
     lab.write(
         "a.yaml",
@@ -224,8 +224,8 @@ fn other_kinds_are_noted_once_and_services_without_an_address_are_told() {
     assert_eq!(
         problems(&reading),
         [
-            "a.yaml:1: kind \"Deployment\" is none a proxy reads, ignored",
-            "a.yaml:5: Service default/web has no clusterIP and nobody here gives it one, not served"
+            "a.yaml:1: kind \"Deployment\" is not used by a proxy, ignored",
+            "a.yaml:5: Service default/web has no clusterIP, and none is allocated here; not served"
         ]
     );
     assert_eq!(
@@ -279,7 +279,7 @@ fn a_folder_that_goes_and_comes_back_is_followed() {
 }
 
 #[test]
-fn changes_are_told_within_milliseconds_and_together() {
+fn changes_are_noticed_within_milliseconds_and_together() {
     let mut lab = Lab::new();
     assert!(!lab.manifests.wait(AT_ONCE).unwrap(), "nothing has happened yet");
     let path = lab.folder.path().to_path_buf();
@@ -291,13 +291,13 @@ fn changes_are_told_within_milliseconds_and_together() {
         Instant::now()
     });
     assert!(lab.manifests.wait(SOON).unwrap());
-    let told = Instant::now();
+    let noticed = Instant::now();
     let written = writer.join().unwrap();
-    println!("told {:?} after the last of 50 files", told.saturating_duration_since(written));
-    let mut found = lab.manifests.read().changes.len();
+    println!("noticed {:?} after the last of 50 files", noticed.saturating_duration_since(written));
+    let mut found = lab.manifests.read().batch.changes.len();
     let mut readings = 1;
     while lab.manifests.wait(Duration::from_millis(50)).unwrap() && readings < 50 {
-        found += lab.manifests.read().changes.len();
+        found += lab.manifests.read().batch.changes.len();
         readings += 1;
     }
     println!("{readings} readings");
@@ -313,9 +313,9 @@ fn bytes_that_are_no_text_and_entries_that_are_no_files_do_no_harm() {
     symlink("nowhere", lab.folder.path().join("link.yaml")).unwrap();
     lab.write("empty.yaml", "");
     lab.write("empty.json", "");
-    let told = problems(&lab.read());
-    assert_eq!(told[0], "a.yaml:3: bytes that are no UTF-8; the file's objects stay as they were");
-    assert!(told.len() == 2 && told[1].starts_with("empty.json:1: "), "{told:?}");
+    let reported = problems(&lab.read());
+    assert_eq!(reported[0], "a.yaml:3: bytes that are not UTF-8; the file's objects stay as they were");
+    assert!(reported.len() == 2 && reported[1].starts_with("empty.json:1: "), "{reported:?}");
 }
 
 #[test]
@@ -328,14 +328,14 @@ fn ten_thousand_objects_are_read_in_a_moment() {
     let slices = (0..5000).map(|number| slice(&format!("s{number}"), &address(number)));
     lab.write("slices.yaml", &slices.collect::<Vec<_>>().join("---\n"));
     let started = Instant::now();
-    assert_eq!(lab.manifests.read().changes.len(), 10_000);
+    assert_eq!(lab.manifests.read().batch.changes.len(), 10_000);
     println!("10,000 objects in two files: {:?}", started.elapsed());
     lab.write("z.yaml", &service("one-more", "10.99.0.1"));
     while lab.manifests.wait(Duration::from_millis(60)).unwrap() {}
     lab.manifests.read();
     lab.write("z.yaml", &service("one-more", "10.99.0.2"));
     let started = Instant::now();
-    assert_eq!(lab.manifests.read().changes.len(), 1);
+    assert_eq!(lab.manifests.read().batch.changes.len(), 1);
     println!("one of them beside 10,000: {:?}", started.elapsed());
 }
 

@@ -11,7 +11,7 @@ fn put(cluster: &mut Cluster, mut object: Value) -> Touched {
     let object: api::Node = serde_json::from_value(object).expect("a Node a decoder can read");
     let Converted { change, diagnostics } = convert::node(&object);
     assert_eq!(diagnostics, [], "{object:?}");
-    cluster.apply(change.expect("a change"))
+    cluster.apply(change.expect("a change")).touched
 }
 
 fn nothing() -> Touched {
@@ -86,7 +86,7 @@ fn a_deleted_node_stays_in_force() {
     let mut cluster = Cluster::default();
     put(&mut cluster, with_addresses(&["192.0.2.1"]));
     let before = cluster.clone();
-    assert_eq!(cluster.apply(Change::Node(None)), nothing(), "M11");
+    assert_eq!(cluster.apply(Change::Node(None)).touched, nothing(), "M11");
     assert_eq!(cluster, before, "M11");
 }
 
@@ -128,7 +128,7 @@ fn labels_other_than_the_zone_are_not_looked_at() {
 /// Row: model M22
 /// Row: server 8.12 #2
 #[test]
-fn a_new_zone_is_told_and_nothing_but_the_zone() {
+fn a_new_zone_touches_nothing_but_the_zone() {
     let zone = "topology.kubernetes.io/zone";
     let region = "topology.kubernetes.io/region";
     let kind = "node.kubernetes.io/instance-type";
@@ -142,7 +142,7 @@ fn a_new_zone_is_told_and_nothing_but_the_zone() {
 }
 
 #[test]
-fn a_node_on_its_way_out_is_told() {
+fn a_node_that_is_being_removed_is_recognised() {
     let mut cluster = Cluster::default();
     put(&mut cluster, json!({}));
     assert_eq!(put(&mut cluster, json!({"spec": {"taints": [{"key": "other"}]}})), nothing(), "any taint");

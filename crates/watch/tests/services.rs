@@ -233,7 +233,7 @@ fn source_ranges_are_trimmed_and_lifted_by_a_block_of_everything() {
     check_complaints("blank", with(&["", "  "]), NO_COMPLAINTS, "10.0.0.1, vip 8.8.8.8");
 }
 
-/// kube-proxy's reading of ranges of the other family is kept, since clusters rely on it (Q2); the user is told.
+/// kube-proxy's reading of ranges of the other family is kept, since clusters rely on it (Q2); a diagnostic says so.
 ///
 /// Row: model S27
 #[test]
@@ -387,7 +387,7 @@ fn a_service_given_to_another_proxy_is_gone_for_us() {
     let touched = Touched { services: [name.clone()].into(), ..Touched::default() };
     let object = |labels: Value| json!({"metadata": {"labels": labels}, "spec": {"clusterIP": "10.0.0.1"}});
     let mut cluster = Cluster::default();
-    let mut put = |labels: Value| cluster.apply(converted(object(labels)).change.expect("a change"));
+    let mut put = |labels: Value| cluster.apply(converted(object(labels)).change.expect("a change")).touched;
     assert_eq!(put(Value::Null), touched, "S37: it is ours");
     assert_eq!(put(json!({"service.kubernetes.io/service-proxy-name": ""})), touched, "S37: it is not");
     assert_eq!(

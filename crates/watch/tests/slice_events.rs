@@ -1,13 +1,13 @@
 //! What one event about an EndpointSlice changes, and the trigger times such events leave behind.
 
-mod slice_words;
+mod slice_dsl;
 
 use std::collections::BTreeMap;
 
 use ferrule_model::{IpFamily, ServiceName, Timestamp};
 use ferrule_watch::api;
 
-use slice_words::{Slices, hosts, slice};
+use slice_dsl::{Slices, hosts, slice};
 
 const NOBODY: &[&str] = &[];
 const SVC1: &[&str] = &["ns1/svc1"];
@@ -77,7 +77,7 @@ fn slices_change_apart_from_each_other() {
 
 /// Row: model R6, R7
 #[test]
-fn a_deleted_slice_is_told_by_its_name() {
+fn a_deletion_needs_only_the_name_of_a_slice() {
     let mut slices = Slices::with(&[first(), second()]);
     let unlike_the_applied_one = slice("ns1/svc1-1", PORTS, &hosts("10.0.1", 1..=5, ""));
     assert_eq!(slices.delete(&unlike_the_applied_one), SVC1, "R6");
@@ -154,8 +154,8 @@ fn check_times(id: &str, events: &[Event], expected: &[(&str, &[i64])]) {
             (ServiceName::of("ns1", service), times.collect())
         })
         .collect();
-    assert_eq!(slices.cluster.take_trigger_times(), expected, "{id}");
-    assert_eq!(slices.cluster.take_trigger_times(), BTreeMap::new(), "{id}: handed over once");
+    assert_eq!(slices.trigger_times.take(), expected, "{id}");
+    assert_eq!(slices.trigger_times.take(), BTreeMap::new(), "{id}: handed over once");
 }
 
 /// Row: model G1-G5
@@ -190,7 +190,7 @@ fn an_event_that_changes_nothing_leaves_no_time() {
     slices.put(&object);
     object.metadata.annotations.last_change_trigger_time = Some(T1.into());
     slices.put(&object);
-    assert_eq!(slices.cluster.take_trigger_times(), BTreeMap::new());
+    assert_eq!(slices.trigger_times.take(), BTreeMap::new());
 }
 
 #[test]
@@ -203,5 +203,5 @@ fn a_time_that_cannot_be_read_costs_the_time_alone() {
                      \"now\" is not an RFC 3339 time, ignored";
     assert_eq!((touched, complaints), (vec!["ns1/svc1".to_string()], vec![complaint.to_string()]));
     assert_eq!(slices.described("ns1/svc1"), "p/tcp: 10.0.0.1:80");
-    assert_eq!(slices.cluster.take_trigger_times(), BTreeMap::new());
+    assert_eq!(slices.trigger_times.take(), BTreeMap::new());
 }

@@ -1,12 +1,12 @@
 //! EndpointSlices as the API server sends them, and the merged endpoints they add up to.
 
-mod slice_words;
+mod slice_dsl;
 
-use ferrule_model::{Cluster, NodeName};
+use ferrule_model::{Cluster, NodeName, Timestamp};
 use ferrule_watch::{api, convert};
 use serde_json::{Value, json};
 
-use slice_words::{Slices, hosts, own_node, slice};
+use slice_dsl::{Slices, hosts, own_node, slice};
 
 /// Puts slices one after the other and says what Service `ns1/svc1` has in the end.
 fn check(id: &str, slices: &[api::EndpointSlice], expected: &str) {
@@ -209,9 +209,13 @@ fn an_equal_slice_changes_nothing_and_a_different_one_does() {
 #[test]
 fn the_order_within_a_slice_means_nothing() {
     let mut slices = Slices::with(&[slice("ns1/svc1-a", "p=80 q=443", "10.0.1.1 10.0.1.2")]);
-    let nobody: [String; 0] = [];
-    assert_eq!(slices.put(&slice("ns1/svc1-a", "q=443 p=80", "10.0.1.1 10.0.1.2")), nobody, "E20: ports");
-    assert_eq!(slices.put(&slice("ns1/svc1-a", "p=80 q=443", "10.0.1.2 10.0.1.1")), nobody, "E20: endpoints");
+    let nothing: [String; 0] = [];
+    assert_eq!(slices.put(&slice("ns1/svc1-a", "q=443 p=80", "10.0.1.1 10.0.1.2")), nothing, "E20: ports");
+    assert_eq!(
+        slices.put(&slice("ns1/svc1-a", "p=80 q=443", "10.0.1.2 10.0.1.1")),
+        nothing,
+        "E20: endpoints"
+    );
 }
 
 /// Row: model E22, E23
@@ -224,7 +228,7 @@ fn nothing_is_kept_of_deleted_slices() {
         &["ns1/svc1-a", "ns1/svc2-a"],
         &["ns1/svc1-a", "ns2/svc1-a"],
     ] {
-        let mut slices = Slices { cluster: Cluster::default() };
+        let mut slices = Slices::since(Timestamp::default());
         for name in names {
             slices.put(&of(name));
         }
@@ -246,7 +250,7 @@ fn a_slice_that_changes_its_service_leaves_the_old_one() {
     let mut slices = Slices::with(&[slice("ns1/svc1-a", "p=80", "10.0.0.1")]);
     let mut moved = slice("ns1/svc1-a", "p=80", "10.0.0.1");
     moved.metadata.labels.service_name = Some("svc2".into());
-    assert_eq!(slices.put(&moved), ["ns1/svc1"], "Q3: nobody knows a Service svc2 yet");
+    assert_eq!(slices.put(&moved), ["ns1/svc1"], "Q3: there is no Service svc2 yet");
     assert_eq!(slices.described("ns1/svc1"), "", "Q3");
     assert_eq!(slices.described("ns1/svc2"), "p/tcp: 10.0.0.1:80", "Q3");
 }

@@ -1,4 +1,4 @@
-//! The books: for each row, who holds it or what it waits for, and what does not add up.
+//! For each row, the tests that hold it or what it waits for; and contradictions between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct Ledger {
     pub findings: Vec<Finding>,
 }
 
-/// Where a row stands.
+/// The state of a row.
 #[derive(Debug)]
 pub enum Standing<'a> {
     Tested(&'a BTreeSet<Holder>),
@@ -70,7 +70,6 @@ impl Ledger {
         }
     }
 
-    /// Where one row stands.
     pub fn standing(&self, row: &Row) -> Standing<'_> {
         match (self.held.get(row), self.waiting.get(row)) {
             (Some(holders), _) => Standing::Tested(holders),

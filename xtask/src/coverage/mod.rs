@@ -2,7 +2,7 @@
 //!
 //! A row is *tested* if a test or a story names it, or *waits* if `xtask/rows-waiting.txt` says for what;
 //! it must be exactly one of the two. The specification itself is not read: `xtask/spec-rows.txt` lists its rows.
-//! Whether a test is any good for its row is for a reviewer to judge.
+//! Whether a test suits its row is for a reviewer to judge.
 
 mod ledger;
 mod page;
@@ -28,7 +28,7 @@ const PAGE: &str = "docs/coverage.md";
 /// What to do with the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Write it; rows nobody holds are counted, not an error.
+    /// Write it; rows without a test are counted, not an error.
     Write,
     /// Change nothing; every row must be accounted for and the page on disk be the one that would be written.
     Check,
@@ -92,7 +92,7 @@ fn ledger_of(files: &[SourceFile], waiting: &str, catalogue: &Catalogue) -> Ledg
     ledger
 }
 
-/// Not this crate: its own tests are full of tags that hold nothing.
+/// Not this crate: its own tests are full of tags without meaning.
 fn is_tested_source(file: &SourceFile) -> bool {
     file.is_rust() && (file.path.starts_with("crates/") || file.path.starts_with("tests/"))
 }

@@ -125,7 +125,7 @@ pub struct Section {
     last: u32,
 }
 
-/// A specification whose rows are named by hand, so that nobody can say which are missing.
+/// A specification without a list of its rows, so that missing ones cannot be detected.
 #[derive(Debug)]
 pub struct FreeSpec {
     pub spec: String,

@@ -26,7 +26,7 @@ pub struct Tag {
     pub line: usize,
 }
 
-/// The tags of one file, and the lines that look like tags and are none.
+/// The tags of one file, and the lines that resemble tags but are not valid.
 #[derive(Debug, Default)]
 pub struct Tags {
     pub tags: Vec<Tag>,

@@ -28,21 +28,36 @@ enum Theirs {
     AndKubernetes,
 }
 
-const LIBRARIES: &[&str] =
-    &["ferrule-model", "ferrule-plan", "ferrule-watch", "ferrule-kernel", "ferrule-backends"];
+const LIBRARIES: &[&str] = &[
+    "ferrule-model",
+    "ferrule-plan",
+    "ferrule-watch",
+    "ferrule-kernel",
+    "ferrule-backends",
+    "ferrule-config",
+];
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 10] = [
     Rule { name: "ferrule-model", ours: &[], theirs: Theirs::Only(&["ipnet"]) },
     Rule { name: "ferrule-plan", ours: &["ferrule-model"], theirs: Theirs::Only(&["ipnet"]) },
-    Rule { name: "ferrule-watch", ours: &["ferrule-model"], theirs: Theirs::AndKubernetes },
+    // The kernel crate for inotify on a folder of manifests.
+    Rule { name: "ferrule-watch", ours: &["ferrule-model", "ferrule-kernel"], theirs: Theirs::AndKubernetes },
     Rule { name: "ferrule-kernel", ours: &[], theirs: Theirs::Any },
     Rule {
         name: "ferrule-backends",
         ours: &["ferrule-model", "ferrule-plan", "ferrule-kernel"],
         theirs: Theirs::Any,
     },
+    // The kernel crate for the file watch and the names of sandbox levels.
+    Rule {
+        name: "ferrule-config",
+        ours: &["ferrule-model", "ferrule-plan", "ferrule-kernel"],
+        theirs: Theirs::Any,
+    },
     Rule { name: "ferrule", ours: LIBRARIES, theirs: Theirs::Any },
     Rule { name: "ferrule-testkit", ours: LIBRARIES, theirs: Theirs::Any },
+    // Builds the program once more for its tests; nothing else in it is linked to the program's crates.
+    Rule { name: "ferrule-e2e", ours: &["ferrule", "ferrule-kernel"], theirs: Theirs::Any },
     Rule { name: "xtask", ours: &[], theirs: Theirs::Any },
 ];
 
@@ -177,9 +192,17 @@ mod tests {
             ("ferrule-kernel", "ferrule-model"),
             ("ferrule-backends", "ferrule-watch"),
             ("ferrule-backends", "k8s-openapi"),
+            ("ferrule-backends", "ferrule-config"),
+            ("ferrule-config", "ferrule-watch"),
+            ("ferrule-config", "ferrule-backends"),
+            ("ferrule-config", "ferrule"),
             ("ferrule", "kube-client"),
             ("ferrule-testkit", "ferrule"),
+            ("ferrule", "ferrule-e2e"),
+            ("ferrule-testkit", "ferrule-e2e"),
+            ("ferrule-e2e", "kube"),
             ("ferrule", "ferrule-testkit"),
+            ("ferrule-e2e", "ferrule-config"),
             ("xtask", "ferrule-model"),
             ("ferrule-new", "ipnet"),
         ] {
@@ -195,8 +218,11 @@ mod tests {
             ("ferrule-plan", "ferrule-model"),
             ("ferrule-watch", "kube"),
             ("ferrule-backends", "ferrule-kernel"),
+            ("ferrule-config", "ferrule-plan"),
+            ("ferrule", "ferrule-config"),
             ("ferrule", "ferrule-backends"),
             ("ferrule-testkit", "ferrule-plan"),
+            ("ferrule-e2e", "ferrule"),
             ("xtask", "syn"),
         ] {
             assert!(said(name, dependency, None).is_empty(), "{name} -> {dependency}");

@@ -1,17 +1,19 @@
 //! The rules of the code base that no compiler checks, one module each.
 //!
-//! Every check takes what it looks at as data and returns findings; reading the tree and asking cargo happen
-//! here. Checks correct nothing: a finding says what to do.
+//! Every check takes files as data and returns findings; this module reads the tree and runs cargo. Checks correct
+//! nothing: a finding says what to do.
 
 mod arrows;
 mod clippy_bans;
 mod docs;
 mod exceptions;
+mod portability;
+mod proxy_mode;
 mod reminders;
 mod sizes;
 mod threads;
 mod unsafe_code;
-mod words;
+mod vocabulary;
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +51,9 @@ fn text_findings(files: &[SourceFile]) -> Vec<Finding> {
     findings.extend(unsafe_code::findings(files));
     findings.extend(clippy_bans::findings(files));
     findings.extend(reminders::findings(files));
-    findings.extend(words::findings(files));
+    findings.extend(portability::findings(files));
+    findings.extend(proxy_mode::findings(files));
+    findings.extend(vocabulary::findings(files));
     findings
 }
 

@@ -1,6 +1,6 @@
 //! A comment that puts something off names the issue where it is kept, as `#` and a number.
 //!
-//! Looks at comments in code, scripts and configuration. Markdown is prose, and is left alone.
+//! Checks comments in code, scripts and configuration, not Markdown.
 
 use crate::finding::Finding;
 use crate::tree::SourceFile;

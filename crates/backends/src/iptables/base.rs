@@ -111,10 +111,10 @@ pub(super) const JUMPS: [Jump; 14] = [
     jump(Table::Filter, "OUTPUT", "-j KUBE-FIREWALL"),
 ];
 
-/// What of this host's kernel the rules depend on, found out once at the start.
+/// Properties of this host that rules depend on, read once at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Whether conntrack was told to take TCP packets outside the window for valid (`nf_conntrack_tcp_be_liberal`).
+    /// Whether conntrack accepts TCP packets outside of the window (`nf_conntrack_tcp_be_liberal`).
     pub tcp_is_liberal: bool,
     /// Whether there is a counter for dropped invalid packets.
     pub counts_invalid: bool,
@@ -147,7 +147,7 @@ impl Base {
         self.chains.iter().any(|(_, chain, _)| *chain == LOCALNET)
     }
 
-    pub(super) fn of(node: &NodeTraffic, host: Host) -> Self {
+    pub(super) fn new(node: &NodeTraffic, host: Host) -> Self {
         let (bits, masked) = marks(node);
         let postrouting = vec![
             RuleText::build().with("-m mark ! --mark").with(masked).with("-j RETURN").done(),
@@ -209,7 +209,7 @@ fn martians() -> RuleText {
     )
 }
 
-/// The way to the node ports, for the addresses that accept them.
+/// The jumps to the node ports, for the addresses that accept them.
 fn tail(node: &NodeTraffic) -> Vec<RuleText> {
     let begin = || {
         RuleText::build().with(

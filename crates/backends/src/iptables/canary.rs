@@ -1,10 +1,10 @@
-//! Whether somebody emptied the tables: chains that are there for nothing else, and ones that always have rules.
+//! Whether another program flushed the tables: canary chains that exist only for this, and chains that always have rules.
 //!
-//! kube-proxy looks for its canary alone, so it sees chains that were removed; here rules that were flushed count as well. What
-//! is seen here is cheap and a suspicion: [`super::Verifier`] makes sure before anything is called a loss.
+//! kube-proxy checks its canary alone and so notices removed chains; here flushed rules count as well. This check is cheap and
+//! only raises a suspicion: [`super::Verifier`] reads the tables before anything is reported as lost.
 
 use ferrule_kernel::iptables::IptablesError;
-use ferrule_kernel::kernel::XTables;
+use ferrule_kernel::port::XTables;
 
 use super::names::CANARY;
 
@@ -15,18 +15,18 @@ const CANARY_CHAINS: [(&str, &[(&str, bool)]); 3] = [
     ("filter", &[(CANARY, false), ("KUBE-FORWARD", true)]),
 ];
 
-/// How the tables look.
+/// The state of the canary chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CanaryState {
     /// As they were left.
     Intact,
-    /// Some were emptied; whoever does it may be about to empty the others.
+    /// Some tables were flushed; the program that does it may be about to flush the others.
     PartlyFlushed(Vec<&'static str>),
-    /// All were emptied.
+    /// All tables were flushed.
     Flushed,
 }
 
-/// Looks at the tables. A program that fails, is ended or waits for a lock says nothing about them: that is an error, not a loss.
+/// Checks the canary chains. A command that fails, is killed or waits for a lock proves nothing: that is an error, not a loss.
 pub fn canary(kernel: &mut impl XTables) -> Result<CanaryState, IptablesError> {
     let mut flushed = Vec::new();
     for (table, chains) in CANARY_CHAINS {

@@ -1,4 +1,4 @@
-//! What is to be changed in the tables, and the text that makes `iptables-restore` do so.
+//! A change of the tables, and its text for `iptables-restore`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,22 @@ use ferrule_kernel::iptables::{ChainName, RestoreText, RuleText, TableText};
 use super::base::{Dispatch, Jump, Table};
 use super::frontend::PortRules;
 
-/// Below this many rules to take out or put in, a shared chain is never written anew.
-const FEW: usize = 32;
+/// A shared chain with fewer rules to delete or insert is never rewritten.
+const MIN_CHANGES_TO_REFILL: usize = 32;
 
 /// Changes of the tables, for one run of `iptables-restore`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Edit {
-    /// Chains that get these rules, in place of all that is in them.
+    /// Chains that are created or rewritten with these rules.
     refill: BTreeMap<(Table, ChainName), Vec<RuleText>>,
-    /// Chains that go; those that others use are only emptied.
+    /// Chains that go; those that other programs use are only emptied.
     remove: BTreeSet<(Table, ChainName)>,
     empty: BTreeSet<(Table, ChainName)>,
-    take_out: Vec<(Dispatch, RuleText)>,
-    put_in: Vec<(Dispatch, RuleText)>,
+    delete_rules: Vec<(Dispatch, RuleText)>,
+    insert_rules: Vec<(Dispatch, RuleText)>,
     jumps: Vec<&'static Jump>,
-    jumps_out: Vec<&'static Jump>,
-    /// Of those taken out and put in, how many are in each chain.
+    delete_jumps: Vec<&'static Jump>,
+    /// How many rules are deleted and inserted in each chain.
     changes: BTreeMap<Dispatch, usize>,
 }
 
@@ -31,47 +31,48 @@ impl Edit {
         self.refill.is_empty()
             && self.remove.is_empty()
             && self.empty.is_empty()
-            && self.take_out.is_empty()
-            && self.put_in.is_empty()
+            && self.delete_rules.is_empty()
+            && self.insert_rules.is_empty()
             && self.jumps.is_empty()
-            && self.jumps_out.is_empty()
+            && self.delete_jumps.is_empty()
     }
 
     /// How many rules and chains are written.
     pub(super) fn written(&self) -> usize {
         let refilled: usize = self.refill.values().map(|rules| 1 + rules.len()).sum();
-        refilled + self.put_in.len() + self.jumps.len()
+        refilled + self.insert_rules.len() + self.jumps.len()
     }
 
-    /// How many rules and chains are taken away by name.
+    /// How many rules and chains are removed by name.
     pub(super) fn removed(&self) -> usize {
-        self.remove.len() + self.empty.len() + self.take_out.len() + self.jumps_out.len()
+        self.remove.len() + self.empty.len() + self.delete_rules.len() + self.delete_jumps.len()
     }
 
     /// The chains that are changed, in the order of tables and names.
     pub(super) fn chains(&self) -> BTreeSet<&str> {
         let whole =
             self.refill.keys().chain(&self.remove).chain(&self.empty).map(|(_, chain)| chain.as_str());
-        let shared = self.take_out.iter().chain(&self.put_in).map(|(dispatch, _)| dispatch.chain().1);
-        whole.chain(shared).chain(self.jumps.iter().chain(&self.jumps_out).map(|jump| jump.from)).collect()
+        let shared =
+            self.delete_rules.iter().chain(&self.insert_rules).map(|(dispatch, _)| dispatch.chain().1);
+        whole.chain(shared).chain(self.jumps.iter().chain(&self.delete_jumps).map(|jump| jump.from)).collect()
     }
 
     /// How many rules are written into a table.
     pub(super) fn rules(&self, table: Table) -> usize {
         let refilled = self.refill.iter().filter(|((of, _), _)| *of == table).map(|(_, rules)| rules.len());
-        let put_in = self.put_in.iter().filter(|(dispatch, _)| dispatch.chain().0 == table);
-        refilled.sum::<usize>() + put_in.count()
+        let insert_rules = self.insert_rules.iter().filter(|(dispatch, _)| dispatch.chain().0 == table);
+        refilled.sum::<usize>() + insert_rules.count()
     }
 
-    /// Writes a chain anew.
+    /// Creates or rewrites a chain.
     pub(super) fn refill(&mut self, table: Table, chain: ChainName, rules: Vec<RuleText>) {
         self.refill.insert((table, chain), rules);
     }
 
-    /// Writes a shared chain anew, whatever was to be changed in it.
+    /// Rewrites a shared chain instead of changing single rules.
     pub(super) fn refill_shared(&mut self, dispatch: Dispatch, rules: Vec<RuleText>) {
-        self.take_out.retain(|(of, _)| *of != dispatch);
-        self.put_in.retain(|(of, _)| *of != dispatch);
+        self.delete_rules.retain(|(of, _)| *of != dispatch);
+        self.insert_rules.retain(|(of, _)| *of != dispatch);
         self.changes.remove(&dispatch);
         let (table, chain) = dispatch.chain();
         self.refill(table, ChainName::fixed(chain), rules);
@@ -94,16 +95,16 @@ impl Edit {
 
     /// Takes a jump out of its chain, where it is.
     pub(super) fn remove_jump(&mut self, jump: &'static Jump) {
-        self.jumps_out.push(jump);
+        self.delete_jumps.push(jump);
     }
 
-    /// Puts one port's rules in the place of others.
+    /// Replaces a port's rules.
     pub(super) fn exchange(&mut self, was: &PortRules, now: Option<&PortRules>) {
         let nothing = PortRules::default();
         let now = now.unwrap_or(&nothing);
         for (chain, rules) in &now.chains {
             if was.chains.get(chain) != Some(rules) {
-                // Also one that another port was to lose.
+                // Another port may have had it removed.
                 self.remove.remove(&(Table::Nat, chain.clone()));
                 self.refill(Table::Nat, chain.clone(), rules.to_vec());
             }
@@ -116,15 +117,15 @@ impl Edit {
         for (dispatch, _) in gone.iter().chain(&new) {
             *self.changes.entry(*dispatch).or_default() += 1;
         }
-        self.take_out.extend(gone);
-        // Each is put at the top, so that the last one ends up first.
-        self.put_in.extend(new.into_iter().rev());
+        self.delete_rules.extend(gone);
+        // Each is inserted at the top, so the last one ends up first.
+        self.insert_rules.extend(new.into_iter().rev());
     }
 
     /// Whether so much of a shared chain changes that it is cheaper to write all of it.
     pub(super) fn is_worth_refilling(&self, dispatch: Dispatch, rules: usize) -> bool {
         let changes = self.changes.get(&dispatch).copied().unwrap_or_default();
-        changes > FEW && changes * 4 > rules
+        changes > MIN_CHANGES_TO_REFILL && changes * 4 > rules
     }
 
     /// For `iptables-restore --noflush`.
@@ -141,10 +142,10 @@ impl Edit {
         for (_, chain) in self.refill.keys().chain(&self.remove).chain(&self.empty).filter(here) {
             lines.chain(chain);
         }
-        for (dispatch, rule) in self.take_out.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
+        for (dispatch, rule) in self.delete_rules.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
             lines.delete(dispatch.chain().1, rule);
         }
-        for jump in self.jumps_out.iter().filter(|jump| jump.table == table) {
+        for jump in self.delete_jumps.iter().filter(|jump| jump.table == table) {
             lines.delete(jump.from, &RuleText::literal(jump.rule));
         }
         for ((_, chain), rules) in self.refill.iter().filter(|((of, _), _)| *of == table) {
@@ -152,7 +153,7 @@ impl Edit {
                 lines.append(chain, rule);
             }
         }
-        for (dispatch, rule) in self.put_in.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
+        for (dispatch, rule) in self.insert_rules.iter().filter(|(dispatch, _)| dispatch.chain().0 == table) {
             lines.insert(dispatch.chain().1, rule);
         }
         for jump in self.jumps.iter().filter(|jump| jump.table == table) {

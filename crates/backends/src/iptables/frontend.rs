@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use ferrule_kernel::iptables::{ChainName, RuleBuilder, RuleText};
 use ferrule_model::ServicePortName;
 use ferrule_plan::{
-    FamilyPlan, Frontend, FrontendKey, FrontendKind, NodeTraffic, PlannedPort, PoolScope, Rules,
-    TrafficSource, Verdict,
+    FamilyPlan, Frontend, FrontendKey, FrontendKind, Masquerade, NodeTraffic, Outsiders, PlannedPort,
+    PoolScope, Refusal, Shape,
 };
 use ipnet::IpNet;
 
 use super::base::{Dispatch, Host, serves_loopback};
 use super::names::{MARK, PortNames};
-use super::pool::{EndpointComments, SCOPES, endpoint, local_pods, spreading, written};
+use super::pool::{Affinity, EndpointComments, SCOPES, endpoint, local_pods, spreading, written};
 
 /// What one Service port adds to the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +36,8 @@ impl Compiler<'_> {
     }
 
     pub(super) fn rules_of(&self, port: PlannedPort<'_>) -> PortRules {
-        let (names, node) = (PortNames::of(port.owner()), &self.plan.node);
-        let outline = Outline::of(&port);
+        let (names, node) = (PortNames::new(port.owner()), &self.plan.node);
+        let outline = Outline::new(&port);
         let mut compiling = Compiling { names, node, host: self.host, outline, rules: PortRules::default() };
         for found in port.frontends().filter(|found| found.is_held) {
             compiling.frontend(found.key, found.frontend);
@@ -50,40 +50,48 @@ impl Compiler<'_> {
     }
 }
 
-/// What a port's frontends have in common.
+/// What a port's frontends have in common: one route for cluster IPs, one for all external addresses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outline<'a> {
-    /// The cluster IP and the pool behind it.
-    internal: Option<(FrontendKey, PoolScope)>,
-    /// Who may use external addresses how, if anything is forwarded.
-    external: Option<&'a Rules>,
+    internal: Option<Internal>,
+    /// The shape of external addresses and NodePorts, if anything is forwarded.
+    external: Option<Shape>,
     /// The source ranges of load-balancer addresses.
     ranges: Option<&'a [IpNet]>,
 }
 
+/// The cluster IP and the pool behind it.
+#[derive(Clone, Copy, Debug)]
+struct Internal {
+    key: FrontendKey,
+    pool: PoolScope,
+    masquerade: Masquerade,
+}
+
 impl<'a> Outline<'a> {
-    fn of(port: &PlannedPort<'a>) -> Self {
+    fn new(port: &PlannedPort<'a>) -> Self {
         let mut outline = Self::default();
         for found in port.frontends() {
-            let rules = &found.frontend.rules;
-            let Some(scope) = SCOPES.into_iter().find(|scope| rules.use_pool(*scope)) else { continue };
-            match found.frontend.kind {
-                FrontendKind::ClusterIp => outline.internal = outline.internal.or(Some((found.key, scope))),
-                FrontendKind::LoadBalancer | FrontendKind::ExternalIp | FrontendKind::NodePort => {
-                    outline.external = outline.external.or(Some(rules));
-                    outline.ranges = outline.ranges.or_else(|| ranges(rules));
+            match (&found.frontend.kind, found.frontend.shape) {
+                (_, Shape::Refuse(_)) => {}
+                (FrontendKind::ClusterIp, Shape::OnePool { pool, masquerade }) => {
+                    outline.internal.get_or_insert(Internal { key: found.key, pool, masquerade });
+                }
+                (
+                    FrontendKind::ClusterIp
+                    | FrontendKind::LoadBalancer { .. }
+                    | FrontendKind::ExternalIp
+                    | FrontendKind::NodePort,
+                    shape @ (Shape::OnePool { .. } | Shape::ShortCircuit { .. }),
+                ) => {
+                    outline.external.get_or_insert(shape);
+                    let ranges = found.frontend.source_ranges().map(|ranges| &**ranges);
+                    outline.ranges = outline.ranges.or(ranges);
                 }
             }
         }
         outline
     }
-}
-
-fn ranges(rules: &Rules) -> Option<&[IpNet]> {
-    rules.iter().find_map(|(source, _)| match source {
-        TrafficSource::OutsideRanges(ranges) => Some(&**ranges),
-        TrafficSource::LocalPods | TrafficSource::ThisHost | TrafficSource::Anyone => None,
-    })
 }
 
 /// One port being compiled.
@@ -97,20 +105,33 @@ struct Compiling<'a> {
 
 impl Compiling<'_> {
     fn frontend(&mut self, key: FrontendKey, frontend: &Frontend) {
-        let forwards = SCOPES.iter().any(|scope| frontend.rules.use_pool(*scope));
-        let refusal = frontend.rules.otherwise();
-        match (key, frontend.kind) {
-            (FrontendKey::NodePort(_, number), _) => self.node_port(number, forwards, refusal),
-            (FrontendKey::Address(..), FrontendKind::ClusterIp) => self.cluster_ip(key, refusal),
-            (FrontendKey::Address(..), kind) => {
-                if forwards {
-                    self.external_address(key, kind, ranges(&frontend.rules).is_some());
-                }
-                self.refuse(Dispatch::ExternalRefusals, refusal, &self.to(key));
-            }
-            // Loopback addresses are served by the rules of node ports, other ports are left alone.
-            (FrontendKey::LoopbackNodePort(..) | FrontendKey::OtherPorts(_), _) => {}
+        match key {
+            FrontendKey::NodePort(_, number) => self.node_port(number, frontend.shape),
+            FrontendKey::Address(..) => self.address(key, frontend),
+            // Loopback addresses are served by the rules of node ports; unmatched ports have no rule.
+            FrontendKey::LoopbackNodePort(..) | FrontendKey::UnmatchedPorts(_) => {}
         }
+    }
+
+    fn address(&mut self, key: FrontendKey, frontend: &Frontend) {
+        match (&frontend.kind, frontend.shape) {
+            (_, Shape::Refuse(_)) => {}
+            (FrontendKind::ClusterIp, Shape::OnePool { pool, .. }) => self.cluster_ip(key, pool),
+            (
+                FrontendKind::ClusterIp
+                | FrontendKind::LoadBalancer { .. }
+                | FrontendKind::ExternalIp
+                | FrontendKind::NodePort,
+                Shape::OnePool { .. } | Shape::ShortCircuit { .. },
+            ) => self.external_address(key, frontend),
+        }
+        let refusals = match frontend.kind {
+            FrontendKind::ClusterIp => Dispatch::Refusals,
+            FrontendKind::LoadBalancer { .. } | FrontendKind::ExternalIp | FrontendKind::NodePort => {
+                Dispatch::ExternalRefusals
+            }
+        };
+        self.refuse(refusals, frontend.shape, &self.to(key));
     }
 
     /// Begins a rule that says whose it is and what about it.
@@ -118,23 +139,18 @@ impl Compiling<'_> {
         RuleText::build().comment(&format!("{} {what}", self.names.text))
     }
 
-    fn cluster_ip(&mut self, key: FrontendKey, refusal: Verdict) {
-        let matching = self.to(key);
-        if let Some((_, scope)) = self.outline.internal {
-            let rule = self.about("cluster IP").with(&matching).with("-j").with(&self.names.pool(scope));
-            self.add(Dispatch::Services, rule);
-        }
-        self.refuse(Dispatch::Refusals, refusal, &matching);
+    fn cluster_ip(&mut self, key: FrontendKey, pool: PoolScope) {
+        let rule = self.about("cluster IP").with(&self.to(key)).with("-j").with(&self.names.pool(pool));
+        self.add(Dispatch::Services, rule);
     }
 
-    fn external_address(&mut self, key: FrontendKey, kind: FrontendKind, is_restricted: bool) {
+    fn external_address(&mut self, key: FrontendKey, frontend: &Frontend) {
         let matching = self.to(key);
-        let (what, chain) = match kind {
-            FrontendKind::LoadBalancer if is_restricted => ("loadbalancer IP", self.names.firewall()),
-            FrontendKind::LoadBalancer => ("loadbalancer IP", self.names.external()),
-            FrontendKind::ExternalIp | FrontendKind::ClusterIp | FrontendKind::NodePort => {
-                ("external IP", self.names.external())
-            }
+        let is_restricted = frontend.source_ranges().is_some();
+        let chain = if is_restricted { self.names.firewall() } else { self.names.external() };
+        let what = match frontend.kind {
+            FrontendKind::LoadBalancer { .. } => "loadbalancer IP",
+            FrontendKind::ExternalIp | FrontendKind::ClusterIp | FrontendKind::NodePort => "external IP",
         };
         let rule = self.about(what).with(&matching).with("-j").with(&chain);
         self.add(Dispatch::Services, rule);
@@ -145,28 +161,32 @@ impl Compiling<'_> {
         }
     }
 
-    fn node_port(&mut self, number: u16, forwards: bool, refusal: Verdict) {
+    fn node_port(&mut self, number: u16, shape: Shape) {
         let protocol = self.names.matching_protocol().done();
-        if forwards {
-            let chain = self.names.external();
-            let begin = || RuleText::build().comment(&self.names.text).with(&protocol);
-            let counted = begin().with("-d 127.0.0.0/8 --dport").with(number);
-            let counted = counted.with("-m nfacct --nfacct-name localhost_nps_accepted_pkts -j").with(&chain);
-            let rule = begin().with("--dport").with(number).with("-j").with(&chain);
-            if self.host.counts_loopback && serves_loopback(self.node) {
-                self.add(Dispatch::NodePorts, counted);
+        match shape {
+            Shape::Refuse(_) => {}
+            Shape::OnePool { .. } | Shape::ShortCircuit { .. } => {
+                let chain = self.names.external();
+                let begin = || RuleText::build().comment(&self.names.text).with(&protocol);
+                let counted = begin().with("-d 127.0.0.0/8 --dport").with(number);
+                let counted =
+                    counted.with("-m nfacct --nfacct-name localhost_nps_accepted_pkts -j").with(&chain);
+                let rule = begin().with("--dport").with(number).with("-j").with(&chain);
+                if self.host.counts_loopback && serves_loopback(self.node) {
+                    self.add(Dispatch::NodePorts, counted);
+                }
+                self.add(Dispatch::NodePorts, rule);
             }
-            self.add(Dispatch::NodePorts, rule);
         }
         let matching = RuleText::build().with("-m addrtype --dst-type LOCAL").with(&protocol);
-        self.refuse(Dispatch::ExternalRefusals, refusal, &matching.with("--dport").with(number).done());
+        self.refuse(Dispatch::ExternalRefusals, shape, &matching.with("--dport").with(number).done());
     }
 
-    fn refuse(&mut self, chain: Dispatch, verdict: Verdict, matching: &RuleText) {
-        let (why, target) = match verdict {
-            Verdict::Reject => ("has no endpoints", "-j REJECT"),
-            Verdict::Drop => ("has no local endpoints", "-j DROP"),
-            Verdict::Forward { .. } | Verdict::LeaveAlone => return,
+    fn refuse(&mut self, chain: Dispatch, shape: Shape, matching: &RuleText) {
+        let (why, target) = match shape.refusal() {
+            Some(Refusal::Reject) => ("has no endpoints", "-j REJECT"),
+            Some(Refusal::Drop) => ("has no local endpoints", "-j DROP"),
+            None => return,
         };
         let rule = self.about(why).with(matching).with(target);
         self.add(chain, rule);
@@ -182,7 +202,7 @@ impl Compiling<'_> {
         let protocol = self.names.matching_protocol();
         let rule = match key {
             FrontendKey::Address(ip, _, port) => protocol.with("-d").with(ip).with("--dport").with(port),
-            FrontendKey::OtherPorts(ip) => RuleText::build().with("-d").with(ip),
+            FrontendKey::UnmatchedPorts(ip) => RuleText::build().with("-d").with(ip),
             FrontendKey::NodePort(_, port) | FrontendKey::LoopbackNodePort(_, port) => {
                 protocol.with("--dport").with(port)
             }
@@ -201,13 +221,13 @@ impl Compiling<'_> {
             rules.extend(spreading(&self.names, pool, comments));
             self.chain(self.names.pool(scope), rules);
             for found in &pool.endpoints {
-                let is_sticky = pool.affinity_seconds.is_some();
-                let rules = endpoint(&self.names, found, (is_sticky, comments));
+                let affinity = Affinity::from_pool(pool);
+                let rules = endpoint(&self.names, found, affinity, comments);
                 self.chain(self.names.endpoint(found), rules);
             }
         }
-        if let Some(rules) = self.outline.external {
-            self.chain(self.names.external(), self.external(rules));
+        if let Some(shape) = self.outline.external {
+            self.chain(self.names.external(), self.external(shape));
             if let Some(ranges) = self.outline.ranges {
                 self.chain(self.names.firewall(), self.firewall(ranges));
             }
@@ -218,45 +238,51 @@ impl Compiling<'_> {
         self.rules.chains.insert(name, rules.into_boxed_slice());
     }
 
-    /// Who reaches the cluster IP with an address that the endpoint cannot answer to directly.
+    /// Marks clients of the cluster IP whose address the endpoint cannot answer to directly.
     fn masquerading(&self, scope: PoolScope) -> Vec<RuleText> {
-        let Some((key, _)) = self.outline.internal.filter(|(_, internal)| *internal == scope) else {
+        let Some(internal) = self.outline.internal.filter(|internal| internal.pool == scope) else {
             return Vec::new();
         };
-        let whom = match local_pods(self.node) {
-            _ if self.node.masquerade_all => RuleText::default(),
-            Some([_, others]) => others,
-            None => return Vec::new(),
-        };
-        let rule = self.about("cluster IP").with(&self.to(key)).with(&whom).with("-j").with(MARK);
-        vec![rule.done()]
+        let matching = self.to(internal.key);
+        let whom = self.masqueraded(internal.masquerade);
+        let mark = |whom| self.about("cluster IP").with(&matching).with(&whom).with("-j").with(MARK).done();
+        whom.map(mark).into_iter().collect()
     }
 
-    fn external(&self, rules: &Rules) -> Vec<RuleText> {
+    /// What matches the clients that are masqueraded, if any are.
+    fn masqueraded(&self, masquerade: Masquerade) -> Option<RuleText> {
+        match masquerade {
+            Masquerade::Always => Some(RuleText::default()),
+            Masquerade::Never => None,
+            Masquerade::AsClusterIps if self.node.masquerade_all => Some(RuleText::default()),
+            Masquerade::AsClusterIps => local_pods(self.node).map(|[_, others]| others),
+        }
+    }
+
+    fn external(&self, shape: Shape) -> Vec<RuleText> {
         let text = &self.names.text;
         let about =
             |what: &str| RuleText::build().comment(&format!("{what} for {text} external destinations"));
+        let to = |pool| RuleText::build().with("-j").with(&self.names.pool(pool));
         let mut list = Vec::new();
-        for (source, verdict) in rules.iter() {
-            let Verdict::Forward { pool, masquerade } = verdict else { continue };
-            let chain = self.names.pool(pool);
-            match source {
-                TrafficSource::LocalPods => {
-                    let [pods, _] = local_pods(self.node).unwrap_or_default();
-                    list.push(about("pod traffic").with(&pods).with("-j").with(&chain));
+        match shape {
+            Shape::Refuse(_) => {}
+            Shape::OnePool { pool, masquerade } => {
+                let whom = self.masqueraded(masquerade);
+                list.extend(whom.map(|whom| about("masquerade traffic").with(&whom).with("-j").with(MARK)));
+                list.push(to(pool));
+            }
+            Shape::ShortCircuit { outsiders } => {
+                let cluster = self.names.pool(PoolScope::Cluster);
+                let host = "-m addrtype --src-type LOCAL -j";
+                let pods = local_pods(self.node);
+                list.extend(pods.map(|[pods, _]| about("pod traffic").with(&pods).with("-j").with(&cluster)));
+                list.push(about("masquerade LOCAL traffic").with(host).with(MARK));
+                list.push(about("route LOCAL traffic").with(host).with(&cluster));
+                match outsiders {
+                    Outsiders::LocalPool => list.push(to(PoolScope::Local)),
+                    Outsiders::Dropped => {}
                 }
-                TrafficSource::ThisHost => {
-                    let host = "-m addrtype --src-type LOCAL -j";
-                    list.push(about("masquerade LOCAL traffic").with(host).with(MARK));
-                    list.push(about("route LOCAL traffic").with(host).with(&chain));
-                }
-                TrafficSource::Anyone => {
-                    if masquerade {
-                        list.push(about("masquerade traffic").with("-j").with(MARK));
-                    }
-                    list.push(RuleText::build().with("-j").with(&chain));
-                }
-                TrafficSource::OutsideRanges(_) => {}
             }
         }
         list.into_iter().map(RuleBuilder::done).collect()

@@ -1,17 +1,18 @@
-//! What is in the tables as far as we know, shared between the [`Reconciler`](super::Reconciler) that writes it and the
-//! [`Verifier`](super::Verifier) that holds it against what is there, on another thread.
+//! What the tables should hold, shared between the [`Reconciler`](super::Reconciler), which writes it, and the
+//! [`Verifier`](super::Verifier), which compares it with the tables on another thread.
 //!
-//! Verifying must not hold up a change, so nothing here is locked for longer than a moment. Instead the reconciler says when it begins to
-//! write: that ends a read that is under way, and what was read before counts no more.
+//! Verifying must not delay a change, so nothing here is locked for longer than a moment. Instead the reconciler announces that it
+//! begins to write: that cancels a read in progress and invalidates earlier ones.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ferrule_kernel::subprocess::Cancel;
 
-use super::program::Program;
+use super::rule_set::RuleSet;
+use super::verify::Correction;
 
-/// What is in the tables as far as we know.
+/// What the tables should hold.
 #[derive(Debug, Default)]
 pub struct KnownRules {
     state: Mutex<State>,
@@ -21,35 +22,52 @@ pub struct KnownRules {
 struct State {
     /// Grows whenever rules of ours begin to be written, and whenever that has ended.
     epoch: u64,
-    /// Whether a restore of ours runs, or waits for its turn.
+    /// Whether a restore of ours runs or waits.
     is_writing: bool,
     /// Nothing before the first sync and after a failure.
-    program: Option<Arc<Program>>,
+    rule_set: Option<Arc<RuleSet>>,
     /// A read under way.
     read: Option<Arc<Cancel>>,
     /// What reading everything took, or is expected to.
     read_cost: Duration,
     is_check_wanted: bool,
+    /// What a verification found, until it is written.
+    correction: Option<Box<Correction>>,
 }
 
-/// A moment at which nobody of us writes.
+/// A moment at which we are not writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch(u64);
 
 impl KnownRules {
-    /// Takes the program, to change it. Until it is back nobody is told anything.
-    pub(super) fn take(&self) -> Option<Program> {
-        let program = self.state().program.take()?;
-        // Only somebody who compares it right now has it too. What he finds will not count if anything is written.
-        Some(Arc::try_unwrap(program).unwrap_or_else(|shared| Program::clone(&shared)))
+    /// Takes the rules out, to change them. Until they are back, nothing can be verified.
+    pub(super) fn take_rule_set(&self) -> Option<RuleSet> {
+        let rule_set = self.state().rule_set.take()?;
+        // A verifier may be comparing it right now. Its result will not count if anything is written.
+        Some(Arc::try_unwrap(rule_set).unwrap_or_else(|shared| RuleSet::clone(&shared)))
     }
 
-    /// Puts a program back that says what is in the tables.
-    pub(super) fn put(&self, program: Program) {
-        self.state().program = Some(Arc::new(program));
+    /// Whether the rules are known.
+    pub(super) fn is_known(&self) -> bool {
+        self.state().rule_set.is_some()
     }
 
-    /// A restore begins, or waits: what is read from now on, and what is being read, says nothing.
+    /// Leaves what a verification found to the reconciler.
+    pub fn put_correction(&self, correction: Box<Correction>) {
+        self.state().correction = Some(correction);
+    }
+
+    /// Takes what a verification found last.
+    pub(super) fn take_correction(&self) -> Option<Box<Correction>> {
+        self.state().correction.take()
+    }
+
+    /// Puts the rules back that the tables hold.
+    pub(super) fn put_rule_set(&self, rule_set: RuleSet) {
+        self.state().rule_set = Some(Arc::new(rule_set));
+    }
+
+    /// A restore begins, or waits: reads from now on, and the one in progress, do not count.
     pub(super) fn begin_write(&self) {
         let mut state = self.state();
         state.epoch += 1;
@@ -69,7 +87,7 @@ impl KnownRules {
     /// Now, if the rules are known and not being written.
     pub(super) fn now(&self) -> Option<Epoch> {
         let state = self.state();
-        (state.program.is_some() && !state.is_writing).then_some(Epoch(state.epoch))
+        (state.rule_set.is_some() && !state.is_writing).then_some(Epoch(state.epoch))
     }
 
     /// Whether nothing was written since.
@@ -77,16 +95,16 @@ impl KnownRules {
         self.now() == Some(epoch)
     }
 
-    /// The program, if nothing was written since.
-    pub(super) fn program_of(&self, epoch: Epoch) -> Option<Arc<Program>> {
+    /// The rules, if nothing was written since.
+    pub(super) fn rule_set_at(&self, epoch: Epoch) -> Option<Arc<RuleSet>> {
         let state = self.state();
-        state.program.clone().filter(|_| !state.is_writing && state.epoch == epoch.0)
+        state.rule_set.clone().filter(|_| !state.is_writing && state.epoch == epoch.0)
     }
 
     /// Begins a read, which ends if a restore begins.
     pub(super) fn begin_read(&self) -> Option<(Epoch, Arc<Cancel>)> {
         let mut state = self.state();
-        if state.program.is_none() || state.is_writing {
+        if state.rule_set.is_none() || state.is_writing {
             return None;
         }
         let cancel = Arc::new(Cancel::default());
@@ -103,17 +121,16 @@ impl KnownRules {
         self.state().read_cost = cost;
     }
 
-    /// Asks for the rules to be verified before it is time for it.
+    /// Asks for a verification before the next regular one.
     pub fn want_check(&self) {
         self.state().is_check_wanted = true;
     }
 
-    /// Whether somebody asked for that, and it was not done yet.
+    /// Whether one was asked for and not done yet.
     pub fn is_check_wanted(&self) -> bool {
         self.state().is_check_wanted
     }
 
-    /// It was done.
     pub(super) fn begin_check(&self) {
         self.state().is_check_wanted = false;
     }

@@ -1,15 +1,15 @@
-//! Takes away what iptables mode and ipvs mode left in iptables, ours or kube-proxy's, and nothing of anybody else.
+//! Removes what iptables mode and ipvs mode left in iptables, ours or kube-proxy's, and nothing of other programs.
 //!
 //! `KUBE-FIREWALL` with its jumps stays, and so do the kubelet's chains: the kubelet uses them too.
-//! Both variants of iptables are looked through, since an earlier kube-proxy may have used the other one.
+//! Both variants of iptables are searched, since an earlier kube-proxy may have used the other one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrule_kernel::iptables::{
-    ChainName, IptablesError, Programs, RestoreText, RuleWords, Saved, SavedTable, Variant,
+    CanonicalRule, ChainName, IptablesCommands, IptablesError, RestoreText, Saved, SavedTable, Variant,
 };
-use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::XTables;
 use ferrule_kernel::sysctl::SysctlError;
 
 use super::localnet::{self, LOCALNET, LocalnetBefore};
@@ -67,20 +67,25 @@ pub(super) enum Whose {
     Ipvs,
 }
 
-/// Something stayed.
+/// Rules that could not be removed.
 #[derive(Debug, thiserror::Error)]
 #[error("removing the iptables rules of an earlier run from {family}")]
 pub struct LeftoverError {
-    /// The family.
+    /// Whose rules.
     pub family: Family,
     /// Why, for the first program that failed.
     #[source]
     source: Box<LeftoverCause>,
 }
 
-/// Why something stayed.
+impl LeftoverError {
+    pub(super) fn into_cause(self) -> LeftoverCause {
+        *self.source
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
-enum LeftoverCause {
+pub(super) enum LeftoverCause {
     #[error(transparent)]
     Iptables(#[from] IptablesError),
     #[error(
@@ -114,8 +119,8 @@ pub fn remove_ipvs_leftovers() -> Result<Removed, LeftoverError> {
 fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
     let (mut removed, mut failed) = (Removed::default(), None);
     for family in [Family::Ip, Family::Ip6] {
-        for mut programs in installed(family) {
-            match remove(&mut programs, whose) {
+        for mut commands in installed(family) {
+            match remove(&mut commands, whose) {
                 Ok(here) => {
                     removed.chains += here.chains;
                     removed.localnet_is_off |= here.localnet_is_off;
@@ -128,63 +133,72 @@ fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
 }
 
 /// Each variant once: what is called `iptables` alone is one of the two, and counts where that one goes by no other name.
-pub(super) fn installed(family: Family) -> Vec<Programs> {
-    let named: Vec<Programs> = Variant::BOTH.map(|variant| Programs::of(family, variant)).into();
-    let default = Programs::of(family, Variant::Default);
-    let mut installed: Vec<Programs> = named.into_iter().filter(Programs::are_installed).collect();
-    let is_another = |kind| installed.iter().all(|programs| programs.variant() != kind);
-    if default.are_installed() && default.kind().is_none_or(is_another) {
+pub(super) fn installed(family: Family) -> Vec<IptablesCommands> {
+    let named: Vec<IptablesCommands> =
+        Variant::BOTH.map(|variant| IptablesCommands::new(family, variant)).into();
+    let default = IptablesCommands::new(family, Variant::Default);
+    let mut installed: Vec<IptablesCommands> =
+        named.into_iter().filter(IptablesCommands::are_installed).collect();
+    let is_another = |kind| installed.iter().all(|commands| commands.variant() != kind);
+    if default.are_installed() && default.resolved_variant().is_none_or(is_another) {
         installed.push(default);
     }
     installed
 }
 
 /// Removes what is left in the variant that is not used, after a node changed from one to the other.
-pub fn remove_from_other_variant(used: Programs) -> Result<usize, LeftoverError> {
-    let (Some(kind), family) = (used.kind(), used.family()) else { return Ok(0) };
+pub fn remove_from_other_variant(used: IptablesCommands) -> Result<usize, LeftoverError> {
+    let (Some(kind), family) = (used.resolved_variant(), used.family()) else { return Ok(0) };
     let Some(other) = Variant::BOTH.into_iter().find(|variant| *variant != kind) else { return Ok(0) };
-    let removed = remove_rules(&mut Programs::of(family, other), Whose::Both);
+    let removed = remove_rules(&mut IptablesCommands::new(family, other), Whose::Both);
     removed.map_err(|source| LeftoverError { family, source: Box::new(source.into()) })
 }
 
-/// Removes rules, and what only they needed. The mode that needed it goes, so nobody here does.
-fn remove(programs: &mut Programs, whose: Whose) -> Result<Removed, LeftoverCause> {
-    if whose == Whose::Ipvs || programs.family() == Family::Ip6 {
-        return Ok(Removed { chains: remove_rules(programs, whose)?, localnet_is_off: false });
+/// Removes rules, and the setting that only they needed.
+fn remove(commands: &mut IptablesCommands, whose: Whose) -> Result<Removed, LeftoverCause> {
+    if whose == Whose::Ipvs || commands.family() == Family::Ip6 {
+        return Ok(Removed { chains: remove_rules(commands, whose)?, localnet_is_off: false });
     }
-    let Some(saved) = programs.save_if_present()? else { return Ok(Removed::default()) };
+    let Some(saved) = commands.save_if_present()? else { return Ok(Removed::default()) };
     // Before the rules, which are the only ones to tell what it was.
     let restored = LocalnetBefore::recorded(&saved).map_or(Ok(false), localnet::restore);
     let whose = if restored.is_ok() { whose } else { Whose::BothUnguarded };
-    let chains = remove_saved(programs, &saved, whose)?;
+    let chains = remove_saved(commands, &saved, whose)?;
     Ok(Removed { chains, localnet_is_off: restored? })
 }
 
-fn remove_rules(programs: &mut Programs, whose: Whose) -> Result<usize, IptablesError> {
-    if whose == Whose::Ipvs && programs.kind() == Some(Variant::Nft) && !has_ipvs_chains(programs)? {
+fn remove_rules(commands: &mut IptablesCommands, whose: Whose) -> Result<usize, IptablesError> {
+    if whose == Whose::Ipvs
+        && commands.resolved_variant() == Some(Variant::Nft)
+        && !has_ipvs_chains(commands)?
+    {
         return Ok(0);
     }
-    match programs.save_if_present()? {
-        Some(saved) => remove_saved(programs, &saved, whose),
+    match commands.save_if_present()? {
+        Some(saved) => remove_saved(commands, &saved, whose),
         None => Ok(0),
     }
 }
 
-fn remove_saved(programs: &mut Programs, saved: &Saved, whose: Whose) -> Result<usize, IptablesError> {
-    let removal = Removal::of(saved, whose);
+fn remove_saved(
+    commands: &mut IptablesCommands,
+    saved: &Saved,
+    whose: Whose,
+) -> Result<usize, IptablesError> {
+    let removal = Removal::new(saved, whose);
     if removal.chains > 0 {
-        programs.restore(&removal.text)?;
+        commands.restore(&removal.text)?;
     }
-    check_unreadable(programs, saved, whose)?;
+    check_unreadable(commands, saved, whose)?;
     Ok(removal.chains)
 }
 
 /// Whether there is anything of ipvs mode, asked chain by chain: with our own rules there too, reading all of them would take the
 /// `nft` variant a minute in a large cluster. The `legacy` variant is read faster, and asking it would load its tables.
-fn has_ipvs_chains(programs: &mut Programs) -> Result<bool, IptablesError> {
+fn has_ipvs_chains(commands: &mut IptablesCommands) -> Result<bool, IptablesError> {
     for (table, chains) in CHAINS {
         for chain in chains.iter().filter(|chain| OF_IPVS.contains(chain)) {
-            match programs.rules_of(table, chain) {
+            match commands.rules_of(table, chain) {
                 Ok(None) => {}
                 Ok(Some(_)) => return Ok(true),
                 Err(error) if error.is_missing() || error.has_no_tables() => return Ok(false),
@@ -221,15 +235,15 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    pub(super) fn of(saved: &Saved, whose: Whose) -> Self {
+    pub(super) fn new(saved: &Saved, whose: Whose) -> Self {
         let mut removal = Self::default();
         for table in &saved.tables {
-            removal.take(table, whose);
+            removal.add_table(table, whose);
         }
         removal
     }
 
-    fn take(&mut self, table: &SavedTable, whose: Whose) {
+    fn add_table(&mut self, table: &SavedTable, whose: Whose) {
         // A table that none of our chains can be in has none, so its name is one of these.
         let Some((name, _)) = CHAINS.iter().find(|(name, _)| *name == table.name) else { return };
         let chains = table.chains.iter().map(|chain| &chain.name);
@@ -241,7 +255,7 @@ impl Removal {
         // Another program's chain that jumps into one of ours would make its removal fail, and with it everything.
         let (mut jumps, mut held) = (Vec::new(), BTreeSet::new());
         for rule in table.rules.iter().filter(|rule| !ours.contains_key(rule.chain.as_str())) {
-            let words = RuleWords::of(rule.text.as_str());
+            let words = CanonicalRule::parse(rule.text.as_str());
             match words.target().and_then(|target| ours.get(target)) {
                 Some(_) if built_in(&rule.chain) => jumps.push(rule),
                 Some(target) => drop(held.insert(*target)),
@@ -283,7 +297,7 @@ mod tests {
     use super::*;
 
     fn removal(text: &str) -> Removal {
-        Removal::of(&Saved::parse(text), Whose::Both)
+        Removal::new(&Saved::parse(text), Whose::Both)
     }
 
     #[test]
@@ -317,6 +331,6 @@ mod tests {
             -A INPUT -j KUBE-FORWARD\nCOMMIT\n*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-X\nCOMMIT\n";
         let expected =
             "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-D INPUT -j KUBE-IPVS-FILTER\n-X KUBE-IPVS-FILTER\nCOMMIT\n";
-        assert_eq!(Removal::of(&Saved::parse(text), Whose::Ipvs).text.as_str(), expected);
+        assert_eq!(Removal::new(&Saved::parse(text), Whose::Ipvs).text.as_str(), expected);
     }
 }

@@ -8,23 +8,23 @@
 //!   PREROUTING (mangle)  ! -i lo -d 127.0.0.0/8 ─► FERRULE-LOCALNET  DROP  "route_localnet was 0"
 //! ```
 //!
-//! Its comment is also the record of what the setting was, for whoever takes it all away again. A file would not do: the setting and
-//! the rules belong to one network namespace and go with it, and both outlive a container, whose files do not. Where there is no
-//! record, kube-proxy's own rules tell: whoever serves NodePorts on loopback has switched it on. An administrator who did so
-//! before us is told from both by there being neither, and his setting stays.
+//! Its comment also records the former value, for a clean-up. A file would not do: the setting and the rules belong to one network
+//! namespace and go with it, and both outlive a container, whose files do not. Without a record, kube-proxy's rules are evidence:
+//! a proxy that serves NodePorts on loopback has switched the setting on. If there is neither, an administrator did, and it stays.
 
 use ferrule_kernel::iptables::{
-    ChainName, IptablesError, Programs, RestoreText, RuleText, RuleWords, Saved, Variant,
+    CanonicalRule, ChainName, IptablesCommands, IptablesError, RestoreText, RuleText, Saved, Variant,
 };
+use ferrule_kernel::port::XTables as _;
 use ferrule_kernel::sysctl::{self, SysctlError};
 
 use super::base::{Jump, Table};
 use super::leftovers::installed;
 
-/// Ours alone: kube-proxy has no such chain.
+/// kube-proxy has no such chain.
 pub(super) const LOCALNET: &str = "FERRULE-LOCALNET";
 
-/// The way into it.
+/// The jump to it.
 pub(super) const JUMP: Jump = Jump {
     table: Table::Mangle,
     from: "PREROUTING",
@@ -39,11 +39,11 @@ pub enum LocalnetBefore {
     /// Off, as the kernel has it.
     #[default]
     Off,
-    /// On: somebody else wants it.
+    /// On: another program or the administrator wants it.
     On,
 }
 
-/// The setting could not be changed, or what it was not be recorded.
+/// The setting could not be changed, or its former value not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalnetError {
     /// The setting.
@@ -77,13 +77,13 @@ impl LocalnetBefore {
 
     fn in_chain(rules: &[RuleText]) -> Option<Self> {
         let is_there = |before: &Self| {
-            let wanted = RuleWords::of(&before.rule());
-            rules.iter().any(|rule| RuleWords::of(rule) == wanted)
+            let wanted = CanonicalRule::parse(&before.rule());
+            rules.iter().any(|rule| CanonicalRule::parse(rule) == wanted)
         };
         [Self::Off, Self::On].into_iter().find(is_there)
     }
 
-    /// Whoever serves NodePorts on loopback addresses has switched it on.
+    /// A proxy that serves NodePorts on loopback addresses has switched it on.
     fn by_node_ports(rules: &[RuleText]) -> Option<Self> {
         let covers_loopback = |rule: &&RuleText| {
             let covers = rule.contains("--dst-type LOCAL") || rule.contains("-d 127.");
@@ -93,16 +93,16 @@ impl LocalnetBefore {
     }
 }
 
-/// What the setting was before any service proxy switched it on, as far as can be told now.
+/// What the setting was before any service proxy switched it on, as far as it is known.
 ///
-/// The programs that will be used come first; an earlier run may have used the others.
-pub fn before(used: Programs) -> Result<LocalnetBefore, LocalnetError> {
+/// The variant that will be used comes first; an earlier run may have used the other one.
+pub fn before(used: IptablesCommands) -> Result<LocalnetBefore, LocalnetError> {
     if !is_on()? {
         return Ok(LocalnetBefore::Off);
     }
-    let others = installed(used.family()).into_iter().filter(|programs| *programs != used);
-    for mut programs in std::iter::once(used).chain(others) {
-        if let Some(before) = recorded_by(&mut programs)? {
+    let others = installed(used.family()).into_iter().filter(|commands| *commands != used);
+    for mut commands in std::iter::once(used).chain(others) {
+        if let Some(before) = recorded_by(&mut commands)? {
             return Ok(before);
         }
     }
@@ -111,11 +111,11 @@ pub fn before(used: Programs) -> Result<LocalnetBefore, LocalnetError> {
 
 /// All rules of a large cluster take the `nft` variant a minute to show. The `legacy` variant is faster, and asking it for a chain
 /// would load its tables.
-fn recorded_by(programs: &mut Programs) -> Result<Option<LocalnetBefore>, IptablesError> {
-    if programs.kind() == Some(Variant::Legacy) {
-        return Ok(programs.save_if_present()?.as_ref().and_then(LocalnetBefore::recorded));
+fn recorded_by(commands: &mut IptablesCommands) -> Result<Option<LocalnetBefore>, IptablesError> {
+    if commands.resolved_variant() == Some(Variant::Legacy) {
+        return Ok(commands.save_if_present()?.as_ref().and_then(LocalnetBefore::recorded));
     }
-    let mut of = |table, chain| match programs.list_chain(table, chain) {
+    let mut of = |table, chain| match commands.list_chain(table, chain) {
         Err(error) if error.is_missing() || error.has_no_tables() => Ok(Vec::new()),
         rules => rules.map(Option::unwrap_or_default),
     };
@@ -126,28 +126,28 @@ fn recorded_by(programs: &mut Programs) -> Result<Option<LocalnetBefore>, Iptabl
     })
 }
 
-/// Switches the setting on, once nobody on the network can make use of it.
-pub fn switch_on(programs: &mut Programs, before: LocalnetBefore) -> Result<(), LocalnetError> {
-    let there = programs.list_chain(Table::Mangle.name(), LOCALNET)?.unwrap_or_default();
-    let jumps = programs.list_chain(Table::Mangle.name(), JUMP.from)?.unwrap_or_default();
+/// Switches the setting on, after closing loopback addresses to the network.
+pub fn switch_on(commands: &mut IptablesCommands, before: LocalnetBefore) -> Result<(), LocalnetError> {
+    let there = commands.list_chain(Table::Mangle.name(), LOCALNET)?.unwrap_or_default();
+    let jumps = commands.list_chain(Table::Mangle.name(), JUMP.from)?.unwrap_or_default();
     let (rule, jump) = (before.rule(), RuleText::literal(JUMP.rule));
     let mut text = RestoreText::default();
     text.table(Table::Mangle.name(), |lines| {
-        if !matches!(&there[..], [one] if RuleWords::of(one) == RuleWords::of(&rule)) {
+        if !matches!(&there[..], [one] if CanonicalRule::parse(one) == CanonicalRule::parse(&rule)) {
             lines.chain(LOCALNET);
             lines.append(LOCALNET, &rule);
         }
-        if !jumps.iter().any(|rule| RuleWords::of(rule) == RuleWords::of(&jump)) {
+        if !jumps.iter().any(|rule| CanonicalRule::parse(rule) == CanonicalRule::parse(&jump)) {
             lines.insert(JUMP.from, &jump);
         }
     });
     if !text.is_empty() {
-        programs.restore(&text)?;
+        commands.restore(&text)?;
     }
     Ok(set_on()?)
 }
 
-/// The same where the rules that protect it are there already.
+/// The same where the protecting rules exist already.
 pub fn set_on() -> Result<(), SysctlError> {
     sysctl::ensure(SETTING, "1")
 }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 pub(super) const OF_SERVICES: [&str; 5] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-FW-", "KUBE-EXT-"];
 /// Those of them whose rules are about endpoints.
 pub(super) const OF_POOLS: [&str; 3] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-"];
-/// The chain whose absence tells that somebody flushed the tables.
+/// The chain whose absence shows that another program flushed the tables.
 pub const CANARY: &str = "KUBE-PROXY-CANARY";
 pub(super) const MARK: &str = "KUBE-MARK-MASQ";
 pub(super) const FIREWALL: &str = "KUBE-FIREWALL";
@@ -27,7 +27,7 @@ pub(super) struct PortNames {
 }
 
 impl PortNames {
-    pub(super) fn of(owner: &ServicePortName) -> Self {
+    pub(super) fn new(owner: &ServicePortName) -> Self {
         let (text, protocol) = (owner.to_string(), owner.protocol);
         let hash = hash(&format!("{text}{protocol}"));
         Self { text, protocol, hash }
@@ -36,25 +36,25 @@ impl PortNames {
     /// The chain that spreads connections over a pool.
     pub(super) fn pool(&self, scope: PoolScope) -> ChainName {
         match scope {
-            PoolScope::Cluster => ChainName::numbered("KUBE-SVC-", &self.hash),
-            PoolScope::Local => ChainName::numbered("KUBE-SVL-", &self.hash),
+            PoolScope::Cluster => ChainName::with_prefix("KUBE-SVC-", &self.hash),
+            PoolScope::Local => ChainName::with_prefix("KUBE-SVL-", &self.hash),
         }
     }
 
     /// The chain for what comes to external addresses.
     pub(super) fn external(&self) -> ChainName {
-        ChainName::numbered("KUBE-EXT-", &self.hash)
+        ChainName::with_prefix("KUBE-EXT-", &self.hash)
     }
 
     /// The chain that looks at source ranges.
     pub(super) fn firewall(&self) -> ChainName {
-        ChainName::numbered("KUBE-FW-", &self.hash)
+        ChainName::with_prefix("KUBE-FW-", &self.hash)
     }
 
     /// The chain of one endpoint.
     pub(super) fn endpoint(&self, endpoint: &PoolEndpoint) -> ChainName {
         let hash = hash(&format!("{}{}{}", self.text, self.protocol, address(endpoint)));
-        ChainName::numbered("KUBE-SEP-", &hash)
+        ChainName::with_prefix("KUBE-SEP-", &hash)
     }
 
     /// The protocol in the words of rules.
@@ -101,7 +101,7 @@ mod tests {
 
     fn names(service: &str, port: &str, protocol: Protocol) -> PortNames {
         let (service, port) = (ServiceName::new(service), PortName::new(port));
-        PortNames::of(&ServicePortName { service, port, protocol })
+        PortNames::new(&ServicePortName { service, port, protocol })
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! What there is in the tables, held against what there should be.
+//! The tables as they are, compared with the rules they should hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ferrule_kernel::iptables::{ChainName, RuleText, RuleWords, Saved};
+use ferrule_kernel::iptables::{CanonicalRule, ChainName, RuleText, Saved};
 
 use super::base::{Jump, Table};
 use super::edit::Edit;
 use super::localnet;
 use super::names::{OF_POOLS, OF_SERVICES};
-use super::program::Program;
+use super::rule_set::RuleSet;
 
-/// How exactly the tables are to be what the program says.
+/// How exactly the tables must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accuracy {
-    /// With every comment.
+    /// Including every comment.
     Exact,
-    /// Endpoints may have comments or not: with very many of them no new ones are written, and old ones stay.
+    /// Rules of endpoints may have comments or not: with very many endpoints none are written, and old ones stay.
     AnyEndpointComments,
 }
 
@@ -23,14 +23,14 @@ pub(super) enum Accuracy {
 pub(super) struct Observed<'a> {
     saved: &'a Saved,
     accuracy: Accuracy,
-    /// What was read, and is to be compared.
+    /// The tables to compare.
     tables: Vec<Table>,
     /// The rules of each chain.
     rules: BTreeMap<(&'a str, &'a str), Vec<&'a str>>,
 }
 
 impl<'a> Observed<'a> {
-    pub(super) fn of(saved: &'a Saved, accuracy: Accuracy, tables: Vec<Table>) -> Self {
+    pub(super) fn new(saved: &'a Saved, accuracy: Accuracy, tables: Vec<Table>) -> Self {
         let mut rules: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for table in &saved.tables {
             for chain in &table.chains {
@@ -48,43 +48,43 @@ impl<'a> Observed<'a> {
         self.rules.contains_key(&("nat", "KUBE-SERVICES"))
     }
 
-    /// What makes the tables what the program wants.
-    pub(super) fn corrections(&self, program: &Program) -> Edit {
+    /// What has to be written to get these rules.
+    pub(super) fn corrections(&self, rule_set: &RuleSet) -> Edit {
         let mut edit = Edit::default();
         let mut wanted = BTreeSet::new();
-        for (table, chain, rules) in program.chains().filter(|(table, ..)| self.tables.contains(table)) {
+        for (table, chain, rules) in rule_set.chains().filter(|(table, ..)| self.tables.contains(table)) {
             wanted.insert((table, chain.clone()));
-            if !self.holds(program, (table, chain.as_str()), &rules) {
+            if !self.holds(rule_set, table, &chain, &rules) {
                 edit.refill(table, chain, rules);
             }
         }
         for (table, chain) in
-            Program::bare_chains().into_iter().filter(|(table, _)| self.tables.contains(table))
+            RuleSet::bare_chains().into_iter().filter(|(table, _)| self.tables.contains(table))
         {
             let name = ChainName::fixed(chain);
             if !self.rules.contains_key(&(table.name(), chain)) && !wanted.contains(&(table, name.clone())) {
                 edit.refill(table, name, Vec::new());
             }
         }
-        for jump in program.jumps().filter(|jump| self.tables.contains(&jump.table)) {
+        for jump in rule_set.jumps().filter(|jump| self.tables.contains(&jump.table)) {
             if !self.has_jump(jump) {
                 edit.jump(jump);
             }
         }
-        self.unguarded(&wanted, &mut edit);
-        self.stale(&wanted, &mut edit);
+        self.remove_unused_guard(&wanted, &mut edit);
+        self.remove_stale_chains(&wanted, &mut edit);
         edit
     }
 
     fn has_jump(&self, jump: &Jump) -> bool {
         let there = self.rules.get(&(jump.table.name(), jump.from)).map_or(&[][..], Vec::as_slice);
         let (_, target) = jump.rule.rsplit_once(' ').unwrap_or_default();
-        let rule = RuleWords::of(jump.rule);
-        there.iter().any(|text| text.contains(target) && RuleWords::of(text) == rule)
+        let rule = CanonicalRule::parse(jump.rule);
+        there.iter().any(|text| text.contains(target) && CanonicalRule::parse(text) == rule)
     }
 
-    /// What guards loopback addresses goes if they are not served any more.
-    fn unguarded(&self, wanted: &BTreeSet<(Table, ChainName)>, edit: &mut Edit) {
+    /// Removes the guard of loopback addresses if they are not served any more.
+    fn remove_unused_guard(&self, wanted: &BTreeSet<(Table, ChainName)>, edit: &mut Edit) {
         let (table, chain) = (Table::Mangle, localnet::chain());
         let is_there = self.rules.contains_key(&(table.name(), chain.as_str()));
         if !self.tables.contains(&table) || !is_there || wanted.contains(&(table, chain.clone())) {
@@ -96,21 +96,22 @@ impl<'a> Observed<'a> {
         edit.remove(table, chain);
     }
 
-    fn holds(&self, program: &Program, (table, chain): (Table, &str), wanted: &[RuleText]) -> bool {
+    fn holds(&self, rule_set: &RuleSet, table: Table, chain: &ChainName, wanted: &[RuleText]) -> bool {
+        let chain = chain.as_str();
         let Some(there) = self.rules.get(&(table.name(), chain)).filter(|there| there.len() == wanted.len())
         else {
             return false;
         };
         let is_pool = || OF_POOLS.iter().any(|beginning| chain.starts_with(beginning));
         let ignores_comments = self.accuracy == Accuracy::AnyEndpointComments && is_pool();
-        let read = |text: &str| match RuleWords::of(text) {
+        let read = |text: &str| match CanonicalRule::parse(text) {
             words if ignores_comments => words.without_comment(),
             words => words,
         };
-        let mut there: Vec<RuleWords> = there.iter().map(|text| read(text)).collect();
-        let mut wanted: Vec<RuleWords> = wanted.iter().map(|text| read(text.as_str())).collect();
-        // In a shared chain only the end has its place.
-        if let Some(tail) = program.tail_of(table, chain) {
+        let mut there: Vec<CanonicalRule> = there.iter().map(|text| read(text)).collect();
+        let mut wanted: Vec<CanonicalRule> = wanted.iter().map(|text| read(text.as_str())).collect();
+        // In a shared chain only the end has a fixed order.
+        if let Some(tail) = rule_set.tail_of(table, chain) {
             let front = wanted.len().saturating_sub(tail);
             there[..front].sort_unstable();
             wanted[..front].sort_unstable();
@@ -120,18 +121,19 @@ impl<'a> Observed<'a> {
         there == wanted
     }
 
-    /// Chains of Services that are no more. What another program jumps to can only be emptied.
-    fn stale(&self, wanted: &BTreeSet<(Table, ChainName)>, edit: &mut Edit) {
+    /// Removes chains of Services that are gone. One that another program jumps to can only be emptied.
+    fn remove_stale_chains(&self, wanted: &BTreeSet<(Table, ChainName)>, edit: &mut Edit) {
         let Some(nat) = self.saved.table(Table::Nat.name()) else { return };
         let of_service =
             |chain: &ChainName| OF_SERVICES.iter().any(|beginning| chain.as_str().starts_with(beginning));
         let is_wanted = |chain: &ChainName| wanted.contains(&(Table::Nat, chain.clone()));
-        // Ours are those that are written or go; other programs too begin names with KUBE-.
+        // Other programs have chains that begin with KUBE-, too.
         let is_ours = |chain: &ChainName| of_service(chain) || is_wanted(chain);
         let others =
             nat.rules.iter().filter(|rule| !is_ours(&rule.chain) && rule.text.as_str().contains("KUBE-"));
-        let targets: Vec<RuleWords> = others.map(|rule| RuleWords::of(rule.text.as_str())).collect();
-        let used: BTreeSet<&str> = targets.iter().filter_map(RuleWords::target).collect();
+        let targets: Vec<CanonicalRule> =
+            others.map(|rule| CanonicalRule::parse(rule.text.as_str())).collect();
+        let used: BTreeSet<&str> = targets.iter().filter_map(CanonicalRule::target).collect();
         for chain in nat.chains.iter().map(|chain| &chain.name) {
             if !of_service(chain) || is_wanted(chain) {
                 continue;

@@ -15,11 +15,10 @@ pub(super) enum EndpointComments {
 }
 
 impl EndpointComments {
-    /// With more endpoints than this, they are left out.
-    const MOST: usize = 1000;
+    const MAX_COMMENTED_ENDPOINTS: usize = 1000;
 
     pub(super) fn with(endpoints: usize) -> Self {
-        if endpoints > Self::MOST { Self::LeftOut } else { Self::Written }
+        if endpoints > Self::MAX_COMMENTED_ENDPOINTS { Self::LeftOut } else { Self::Written }
     }
 
     /// Begins a rule, with the comment if it is written.
@@ -28,6 +27,19 @@ impl EndpointComments {
             Self::Written => RuleText::build().comment(comment),
             Self::LeftOut => RuleText::build(),
         }
+    }
+}
+
+/// Whether clients stay with their endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Affinity {
+    None,
+    ClientIp,
+}
+
+impl Affinity {
+    pub(super) fn from_pool(pool: &Pool) -> Self {
+        if pool.affinity_seconds.is_some() { Self::ClientIp } else { Self::None }
     }
 }
 
@@ -66,19 +78,23 @@ pub(super) fn probability(of: usize) -> Probability {
 pub(super) fn endpoint(
     names: &PortNames,
     endpoint: &PoolEndpoint,
-    (is_sticky, comments): (bool, EndpointComments),
+    affinity: Affinity,
+    comments: EndpointComments,
 ) -> Vec<RuleText> {
     let own = comments.begin(&names.text).with("-s").with(endpoint.ip).with("-j").with(MARK);
-    let sticky = match comments.begin(&names.text) {
-        rule if is_sticky => rule.with("-m recent --name").with(&names.endpoint(endpoint)).with("--set"),
-        rule => rule,
+    let remembered = comments.begin(&names.text);
+    let remembered = match affinity {
+        Affinity::ClientIp => {
+            remembered.with("-m recent --name").with(&names.endpoint(endpoint)).with("--set")
+        }
+        Affinity::None => remembered,
     };
     let protocol = names.matching_protocol().done();
-    let translated = sticky.with(&protocol).with("-j DNAT --to-destination").with(address(endpoint));
+    let translated = remembered.with(&protocol).with("-j DNAT --to-destination").with(address(endpoint));
     vec![own.done(), translated.done()]
 }
 
-/// How packets of this node's pods, or those of everybody else, are known.
+/// Matches packets of this node's pods, and all others.
 pub(super) fn local_pods(node: &NodeTraffic) -> Option<[RuleText; 2]> {
     let of = match node.local_pods.as_ref()? {
         LocalPods::From(block) => RuleText::build().with("-s").with(written(block)),
@@ -93,8 +109,8 @@ pub(super) fn local_pods(node: &NodeTraffic) -> Option<[RuleText; 2]> {
 /// Every interface whose name begins so: for iptables that is a plus sign behind it. Where there is no room for one, there is
 /// none for a longer name either.
 fn beginning_with(prefix: &str) -> Quoted {
-    const LONGEST_NAME: usize = 15;
-    let wildcard = if prefix.len() < LONGEST_NAME { "+" } else { "" };
+    const MAX_INTERFACE_NAME: usize = 15;
+    let wildcard = if prefix.len() < MAX_INTERFACE_NAME { "+" } else { "" };
     Quoted::new(&format!("{prefix}{wildcard}"))
 }
 

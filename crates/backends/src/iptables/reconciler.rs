@@ -1,53 +1,55 @@
-//! Keeps one family's rules as the plan wants them: a change costs the change, a start adopts what is there.
+//! Keeps one family's rules in line with the plan: a change costs the change, a start adopts what it finds.
 //!
-//! Each table is changed in one step by one run of `iptables-restore`, so packets see the old rules or the new ones. After
-//! a failure nothing is assumed, and the next sync reads what is there; unless nothing can have happened, as while another
-//! program holds the lock: then the change waits, and no rule is read for it. A port whose rules iptables refuses is put into
-//! quarantine, so that the others are served. Whether the rules are still there is looked after by [`super::Verifier`].
+//! One run of `iptables-restore` changes each table in one step, so packets see the old rules or the new ones. After a failure
+//! nothing is assumed, and the next sync reads the tables. The exception is a failure that cannot have changed anything, such as
+//! a lock that another program holds: then the change waits, and nothing is read. A port whose rules iptables rejects is
+//! quarantined, so that the others are served. [`super::Verifier`] checks whether the rules are still there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::iptables::{IptablesError, RestoreText, Saved};
-use ferrule_kernel::kernel::XTables;
-use ferrule_model::ServicePortName;
+use ferrule_kernel::port::XTables;
+use ferrule_model::{IpFamily, ServicePortName};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
 use super::base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER, Table};
 use super::edit::Edit;
 use super::known::KnownRules;
 use super::leftovers::{Removal, Whose, check_unreadable};
+use super::metrics::rule_samples;
 use super::observed::{Accuracy, Observed};
-use super::program::Program;
-use super::refusal::{Refusal, Refused};
+use super::rejected_rule::{RejectedPart, RejectedRule};
+use super::rule_set::RuleSet;
 use super::verify::{Correction, readable};
-use crate::sync::{Reason, RuleCounts, SyncError, SyncReport, Way};
+use crate::family::ip_family;
+use crate::{Patch, SyncOutcome, SyncReport, Trigger};
 
-/// A look is no reason to write very many endpoints anew for their comments; a repair writes them as they should be.
+/// A verification does not rewrite very many endpoints just for their comments; a repair does.
 const LENIENT: Accuracy = Accuracy::AnyEndpointComments;
 
-/// A look that takes longer says that the next ones will be expensive too.
-const EXPENSIVE: Duration = Duration::from_secs(1);
+/// A read that takes longer means that the next ones will be expensive too.
+const EXPENSIVE_READ: Duration = Duration::from_secs(1);
 
 /// Changes that wait are kept up to this many bytes. Beyond that it is cheaper to read what is there.
 const MAX_UNWRITTEN_BYTES: usize = 4 << 20;
 
-/// Keeps one family's rules as the plan wants them.
+/// Keeps one family's rules in line with the plan.
 pub struct Reconciler<K> {
     kernel: K,
     host: Host,
-    /// Makes sure that there is a counter of a name; says whether there is.
+    /// Makes sure that a counter of this name exists; returns whether it does.
     ensure_counter: Option<fn(&str) -> bool>,
-    /// What is in the tables, once `unwritten` is.
+    /// What the tables hold, once `unwritten` is written.
     known: Arc<KnownRules>,
     unwritten: Unwritten,
     quarantined: BTreeSet<ServicePortName>,
-    /// What was refused since somebody asked.
-    refusals: Vec<Refusal>,
+    /// Not reported yet.
+    rejected: Vec<RejectedRule>,
 }
 
-/// Changes that could not be written yet, though nothing is wrong with them.
+/// Changes that wait for another program to release the lock.
 #[derive(Debug, Default)]
 struct Unwritten {
     text: RestoreText,
@@ -56,7 +58,7 @@ struct Unwritten {
 }
 
 impl<K: XTables> Reconciler<K> {
-    /// Knows nothing yet.
+    /// Reads nothing before the first sync.
     pub fn new(kernel: K, host: Host) -> Self {
         Self {
             kernel,
@@ -65,139 +67,186 @@ impl<K: XTables> Reconciler<K> {
             known: Arc::default(),
             unwritten: Unwritten::default(),
             quarantined: BTreeSet::new(),
-            refusals: Vec::new(),
+            rejected: Vec::new(),
         }
     }
 
-    /// Counts packets in counters that are made sure of before every look; without one, its rules do not count.
+    /// Counts packets in counters that are created before the tables are read. Rules whose counter cannot be created do not count.
     #[must_use]
     pub fn counting(self, ensure: fn(&str) -> bool) -> Self {
         Self { ensure_counter: Some(ensure), ..self }
     }
 
-    /// The kernel this one talks to.
+    /// The kernel behind it.
     pub fn kernel(&mut self) -> &mut K {
         &mut self.kernel
     }
 
-    /// What is in the tables, for who verifies it.
+    /// What the tables should hold, shared with the verifier.
     pub fn known(&self) -> Arc<KnownRules> {
         Arc::clone(&self.known)
     }
 
-    /// Whether changes wait that a next sync writes, whatever its reason.
+    fn family(&self) -> IpFamily {
+        ip_family(self.kernel.family())
+    }
+
+    /// Whether changes wait. The next sync writes them, whatever its trigger.
     pub fn has_unwritten(&self) -> bool {
         !self.unwritten.text.is_empty()
     }
 
-    /// What was refused since this was asked for last.
-    pub fn refusals(&mut self) -> Vec<Refusal> {
-        std::mem::take(&mut self.refusals)
+    /// What was rejected since the last call.
+    pub fn take_rejected(&mut self) -> Vec<RejectedRule> {
+        std::mem::take(&mut self.rejected)
     }
 
-    /// Makes the rules what the plan wants.
-    pub fn sync(&mut self, plan: &FamilyPlan, reason: Reason<'_>) -> Result<SyncReport, SyncError> {
-        // Until the end is reached, nothing is known: a failure on the way must leave it at that.
-        let known = self.known.take();
-        match (known, reason) {
-            (Some(program), Reason::PlanChanged(delta)) => self.change(program, plan, delta),
-            (None, Reason::PlanChanged(_) | Reason::Look) => self.look(plan, LENIENT),
-            (Some(program), Reason::Look) => {
-                let is_written = !self.has_unwritten();
-                let looked = self.look(plan, LENIENT);
-                let is_unreadable =
-                    matches!(looked, Err(SyncError::Iptables(IptablesError::Unreadable { .. })));
-                if is_unreadable && is_written {
-                    // Nothing was written, and changes can still be made to what is known.
-                    self.known.put(program);
+    /// Brings the tables in line with the plan: see [`crate::Dataplane::sync`].
+    pub fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, IptablesError> {
+        // Stays unknown if anything below fails.
+        match (self.known.take_rule_set(), trigger) {
+            (Some(rule_set), Trigger::Changed(delta)) => self.change(rule_set, plan, delta),
+            (Some(rule_set), Trigger::Verify { changed }) => self.verify(rule_set, plan, changed),
+            (Some(rule_set), Trigger::Repair { changed }) => match self.known.take_correction() {
+                Some(correction) => {
+                    self.known.put_rule_set(rule_set);
+                    self.correct_and_change(plan, &correction, changed)
                 }
-                looked
-            }
-            (_, Reason::Repair) => self.look(plan, Accuracy::Exact),
+                None => self.read_and_correct(plan, Accuracy::Exact),
+            },
+            (None, Trigger::Changed(_) | Trigger::Verify { .. }) => self.read_and_correct(plan, LENIENT),
+            (None, Trigger::Repair { .. }) => self.read_and_correct(plan, Accuracy::Exact),
         }
     }
 
-    /// Writes what changed. If a port's rules are refused for it, everything is looked at: only that tells whether it is them.
+    /// Reads and corrects everything. If the tables cannot be read, nothing was written: where nothing changed either, what was
+    /// known is still true, and later changes can be applied to it.
+    fn verify(
+        &mut self,
+        rule_set: RuleSet,
+        plan: &FamilyPlan,
+        changed: &PlanDelta,
+    ) -> Result<SyncReport, IptablesError> {
+        let is_written = !self.has_unwritten() && changed.is_empty();
+        let verified = self.read_and_correct(plan, LENIENT);
+        if matches!(verified, Err(IptablesError::Unreadable { .. })) && is_written {
+            self.known.put_rule_set(rule_set);
+        }
+        verified
+    }
+
+    /// The correction comes first: it is about the rules as they are, and the change may depend on rules that are missing.
+    fn correct_and_change(
+        &mut self,
+        plan: &FamilyPlan,
+        correction: &Correction,
+        delta: &PlanDelta,
+    ) -> Result<SyncReport, IptablesError> {
+        let corrected = self.correct(correction).inspect_err(|_| {
+            // The change is not written either: the next sync reads what is there.
+            self.known.take_rule_set();
+        })?;
+        let changed = self.sync(plan, Trigger::Changed(delta))?;
+        Ok(match corrected {
+            None => changed,
+            Some(corrected) => SyncReport {
+                written: corrected.written + changed.written,
+                removed: corrected.removed + changed.removed,
+                commits: corrected.commits + changed.commits,
+                outcome: corrected.outcome,
+                ..changed
+            },
+        })
+    }
+
+    /// Writes a change. If iptables rejects the rules of a port, the tables are read: only that shows whether the port is at fault.
     fn change(
         &mut self,
-        mut program: Program,
+        mut rule_set: RuleSet,
         plan: &FamilyPlan,
         delta: &PlanDelta,
-    ) -> Result<SyncReport, SyncError> {
-        let edit = program.change(plan, delta);
-        // What is new about a port is worth telling, if it is refused again.
-        self.quarantined = program.quarantined();
+    ) -> Result<SyncReport, IptablesError> {
+        let edit = rule_set.apply_delta(plan, delta);
+        // A port that changed is reported again if it is rejected again.
+        self.quarantined = rule_set.quarantined();
         self.unwritten.add(&edit);
         if self.unwritten.text.is_empty() {
-            let report = report(&program, &edit, Way::Adopted);
-            self.known.put(program);
+            let report = report(self.family(), &rule_set, &edit, SyncOutcome::UpToDate);
+            self.known.put_rule_set(rule_set);
             return Ok(report);
         }
         self.known.begin_write();
         match self.kernel.restore(&self.unwritten.text) {
             Ok(()) => {
                 let Unwritten { written, removed, .. } = std::mem::take(&mut self.unwritten);
-                let report = report(&program, &edit, Way::Changed);
-                self.wrote(program);
+                let report = report(self.family(), &rule_set, &edit, SyncOutcome::Incremental);
+                self.mark_written(rule_set);
                 Ok(SyncReport { written, removed, commits: 1, ..report })
             }
             Err(error)
                 if error.changed_nothing() && self.unwritten.text.as_str().len() < MAX_UNWRITTEN_BYTES =>
             {
-                // Still about to be written, as far as anybody else is concerned.
-                self.known.put(program);
-                Err(error.into())
+                // To the verifier it is still about to be written.
+                self.known.put_rule_set(rule_set);
+                Err(error)
             }
-            Err(error) if Refused::of(&error, &program).is_some() => self.look(plan, LENIENT),
+            Err(error) if RejectedPart::identify(&error, &rule_set).is_some() => {
+                self.read_and_correct(plan, LENIENT)
+            }
             Err(error) => {
                 self.unwritten = Unwritten::default();
                 self.known.end_write();
-                Err(error.into())
+                Err(error)
             }
         }
     }
 
-    /// Writes what a verification found to differ; nothing if rules were written since.
-    pub fn correct(&mut self, correction: &Correction) -> Result<Option<SyncReport>, SyncError> {
-        let program = if self.known.is_now(correction.epoch) { self.known.take() } else { None };
-        let Some(program) = program else {
+    /// Writes the correction that a verification found; nothing if rules were written since.
+    pub fn correct(&mut self, correction: &Correction) -> Result<Option<SyncReport>, IptablesError> {
+        let rule_set = if self.known.is_now(correction.epoch) { self.known.take_rule_set() } else { None };
+        let Some(rule_set) = rule_set else {
             self.known.want_check();
             return Ok(None);
         };
         self.known.begin_write();
-        let way = if correction.was_ours { Way::Rewritten } else { Way::Made };
-        let written = self.write(&program, &correction.edit, way);
+        let outcome = if correction.was_ours { SyncOutcome::Rewritten } else { SyncOutcome::Created };
+        let written = self.write(&rule_set, &correction.edit, outcome);
         match written {
             Ok(report) => {
-                self.wrote(program);
+                self.mark_written(rule_set);
                 Ok(Some(report))
             }
             Err(error) if error.changed_nothing() => {
-                self.known.put(program);
+                self.known.put_rule_set(rule_set);
                 self.known.want_check();
                 self.known.end_write();
-                Err(error.into())
+                Err(error)
             }
             Err(error) => {
                 self.known.end_write();
-                Err(error.into())
+                Err(error)
             }
         }
     }
 
-    /// Reads what is there and corrects it.
-    fn look(&mut self, plan: &FamilyPlan, accuracy: Accuracy) -> Result<SyncReport, SyncError> {
+    /// Reads the tables and corrects them.
+    fn read_and_correct(
+        &mut self,
+        plan: &FamilyPlan,
+        accuracy: Accuracy,
+    ) -> Result<SyncReport, IptablesError> {
         let began = Instant::now();
-        // Nobody needs to read the same a second time, and what waits is in the plan as well.
+        // The tables are read now, and changes that wait are in the plan as well.
+        self.known.take_correction();
         self.known.begin_write();
         self.unwritten = Unwritten::default();
-        match self.look_until_taken(plan, accuracy) {
-            Ok((program, report)) => {
-                if began.elapsed() >= EXPENSIVE {
-                    // There may have been nothing to read; then writing it says what reading it will take.
+        match self.correct_until_accepted(plan, accuracy) {
+            Ok((rule_set, report)) => {
+                if began.elapsed() >= EXPENSIVE_READ {
+                    // There may have been nothing to read; then writing the rules shows how long reading them will take.
                     self.known.set_read_cost(began.elapsed());
                 }
-                self.wrote(program);
+                self.mark_written(rule_set);
                 Ok(report)
             }
             Err(error) => {
@@ -207,53 +256,53 @@ impl<K: XTables> Reconciler<K> {
         }
     }
 
-    /// What is in quarantine is tried once more; if anything is refused then, it stays there too.
-    fn look_until_taken(
+    /// Tries quarantined ports once more. If any rule is rejected, they stay in quarantine.
+    fn correct_until_accepted(
         &mut self,
         plan: &FamilyPlan,
         accuracy: Accuracy,
-    ) -> Result<(Program, SyncReport), SyncError> {
+    ) -> Result<(RuleSet, SyncReport), IptablesError> {
         self.kernel.check_lock()?;
         self.ensure_counters();
-        let (mut host, mut quarantined, mut was_refused) = (self.host, BTreeSet::new(), false);
+        let (mut host, mut quarantined, mut was_rejected) = (self.host, BTreeSet::new(), false);
         loop {
-            // Each time anew: one table may have been written before another was refused.
+            // Read each time: one table may have been written before another was rejected.
             let saved = readable(self.kernel.save()?, self.kernel.family())?;
-            let program = Program::of(plan, host, &quarantined);
-            let error = match self.correct_saved(&saved, accuracy, &program) {
+            let rule_set = RuleSet::from_plan(plan, host, &quarantined);
+            let error = match self.correct_saved(&saved, accuracy, &rule_set) {
                 Ok(report) => {
                     if host != self.host {
                         self.give_up_counters();
                     }
-                    // What differs then is our own doing.
-                    let way = if was_refused { Way::Changed } else { report.way };
-                    return Ok((program, SyncReport { way, ..report }));
+                    // Then the difference is our own doing.
+                    let outcome = if was_rejected { SyncOutcome::Incremental } else { report.outcome };
+                    return Ok((rule_set, SyncReport { outcome, ..report }));
                 }
                 Err(error) => error,
             };
-            let Some(what) = Refused::of(&error, &program) else { return Err(error.into()) };
+            let Some(what) = RejectedPart::identify(&error, &rule_set) else { return Err(error) };
             let mut is_repeated = false;
             match &what {
-                Refused::Counters => host = uncounted(host),
-                Refused::Port(owner) => {
+                RejectedPart::Counters => host = uncounted(host),
+                RejectedPart::Port(owner) => {
                     is_repeated = self.quarantined.contains(owner);
                     quarantined.extend(self.quarantined.iter().cloned());
                     quarantined.insert(owner.clone());
                 }
             }
-            was_refused = true;
-            self.refusals.push(Refusal { what, error, is_repeated });
+            was_rejected = true;
+            self.rejected.push(RejectedRule { what, error, is_repeated });
         }
     }
 
-    /// All of a program is in the tables.
-    fn wrote(&mut self, program: Program) {
-        self.quarantined = program.quarantined();
-        self.known.put(program);
+    /// The tables hold this rule set.
+    fn mark_written(&mut self, rule_set: RuleSet) {
+        self.quarantined = rule_set.quarantined();
+        self.known.put_rule_set(rule_set);
         self.known.end_write();
     }
 
-    /// Counters that rules cannot use are not tried again: the kernel has them, but not what counts into them.
+    /// Counters that rules cannot use are not tried again: the kernel has counters, but not the match that counts.
     fn give_up_counters(&mut self) {
         self.ensure_counter = None;
         self.host = uncounted(self.host);
@@ -270,20 +319,25 @@ impl<K: XTables> Reconciler<K> {
         &mut self,
         saved: &Saved,
         accuracy: Accuracy,
-        program: &Program,
+        rule_set: &RuleSet,
     ) -> Result<SyncReport, IptablesError> {
-        let observed = Observed::of(saved, accuracy, Table::ALL.to_vec());
-        let edit = observed.corrections(program);
-        let way = match (edit.is_empty(), observed.is_ours()) {
-            (true, _) => Way::Adopted,
-            (false, true) => Way::Rewritten,
-            (false, false) => Way::Made,
+        let observed = Observed::new(saved, accuracy, Table::ALL.to_vec());
+        let edit = observed.corrections(rule_set);
+        let outcome = match (edit.is_empty(), observed.is_ours()) {
+            (true, _) => SyncOutcome::UpToDate,
+            (false, true) => SyncOutcome::Rewritten,
+            (false, false) => SyncOutcome::Created,
         };
-        self.write(program, &edit, way)
+        self.write(rule_set, &edit, outcome)
     }
 
-    fn write(&mut self, program: &Program, edit: &Edit, way: Way) -> Result<SyncReport, IptablesError> {
-        let report = report(program, edit, way);
+    fn write(
+        &mut self,
+        rule_set: &RuleSet,
+        edit: &Edit,
+        outcome: SyncOutcome,
+    ) -> Result<SyncReport, IptablesError> {
+        let report = report(self.family(), rule_set, edit, outcome);
         if edit.is_empty() {
             return Ok(report);
         }
@@ -291,12 +345,25 @@ impl<K: XTables> Reconciler<K> {
         Ok(SyncReport { written: edit.written(), removed: edit.removed(), commits: 1, ..report })
     }
 
+    /// Whether a change can be written without reading the tables.
+    pub fn is_known(&self) -> bool {
+        self.known.is_known()
+    }
+
+    /// The lines by which the tables differ from the plan. Writes nothing.
+    pub fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, IptablesError> {
+        let saved = readable(self.kernel.save()?, self.kernel.family())?;
+        let rule_set = RuleSet::from_plan(plan, self.host, &self.quarantined);
+        let edit = Observed::new(&saved, LENIENT, Table::ALL.to_vec()).corrections(&rule_set);
+        Ok(Patch { lines: edit.text().as_str().lines().map(str::to_owned).collect() })
+    }
+
     /// Removes all rules of ours.
-    pub fn remove_everything(&mut self) -> Result<(), SyncError> {
-        self.known.take();
+    pub fn remove_everything(&mut self) -> Result<(), IptablesError> {
+        self.known.take_rule_set();
         self.unwritten = Unwritten::default();
         let saved = self.kernel.save()?;
-        let removal = Removal::of(&saved, Whose::Both);
+        let removal = Removal::new(&saved, Whose::Both);
         if removal.chains > 0 {
             self.kernel.restore(&removal.text)?;
         }
@@ -313,12 +380,13 @@ impl Unwritten {
     }
 }
 
-/// What a sync of a program says, before anything is written.
-fn report(program: &Program, edit: &Edit, way: Way) -> SyncReport {
-    let counts = |table: Table| (program.count(table), edit.rules(table));
-    let (filter, nat) = (counts(Table::Filter), counts(Table::Nat));
-    let rules = RuleCounts { filter, nat, quarantined: program.quarantined_count() };
-    SyncReport { way, rules: Some(rules), ..SyncReport::default() }
+/// The report of a sync, before anything is written.
+fn report(family: IpFamily, rule_set: &RuleSet, edit: &Edit, outcome: SyncOutcome) -> SyncReport {
+    let samples = [Table::Filter, Table::Nat]
+        .into_iter()
+        .flat_map(|table| rule_samples(table.name(), family, rule_set.count(table), edit.rules(table)))
+        .collect();
+    SyncReport { outcome, samples, quarantined: rule_set.quarantined_count(), ..SyncReport::default() }
 }
 
 fn uncounted(host: Host) -> Host {

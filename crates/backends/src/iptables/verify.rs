@@ -1,7 +1,7 @@
-//! Holds what is in the tables against what we wrote, on a thread of its own.
+//! Compares the tables with what we wrote, on a thread of its own.
 //!
-//! Reading all rules takes the `nft` variant a minute in a large cluster. So nothing waits for it: a change of ours ends a read that is
-//! under way, and what was read before it is dropped. What differs comes back as a [`Correction`], which the
+//! Reading all rules takes the `nft` variant a minute in a large cluster. So nothing waits for it: a change of ours cancels a read
+//! in progress and invalidates its result. A difference comes back as a [`Correction`], which the
 //! [`Reconciler`](super::Reconciler) writes if nothing was written meanwhile.
 
 use std::fmt;
@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ferrule_kernel::iptables::{IptablesError, Saved};
-use ferrule_kernel::kernel::XTables;
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::XTables;
 
 use super::base::Table;
 use super::canary::{CanaryState, canary};
 use super::edit::Edit;
 use super::known::{Epoch, KnownRules};
 use super::observed::{Accuracy, Observed};
-use super::program::Program;
+use super::rule_set::RuleSet;
 
 /// Verifies one family's rules.
 pub struct Verifier<K> {
@@ -43,13 +43,13 @@ pub enum Verified {
     Outdated,
     /// All is as it was written.
     Intact,
-    /// It is, and iptables understands rules now that it refused before.
+    /// The same, and iptables now accepts rules that it rejected before.
     QuarantineMayEnd,
     /// Something differs.
     Drifted(Box<Correction>),
 }
 
-/// What makes the tables what they should be again.
+/// What brings the tables in line again.
 #[derive(Debug, PartialEq)]
 pub struct Correction {
     pub(super) epoch: Epoch,
@@ -72,17 +72,17 @@ impl fmt::Display for Correction {
 }
 
 impl<K: XTables> Verifier<K> {
-    /// Verifies what is known to these, by a kernel of its own.
+    /// Compares with these rules, through a kernel of its own.
     pub fn new(kernel: K, known: Arc<KnownRules>) -> Self {
         Self { kernel, known }
     }
 
-    /// What is known.
+    /// The rules it compares with.
     pub fn known(&self) -> &KnownRules {
         &self.known
     }
 
-    /// Whether the tables look emptied; nothing if that says nothing, since rules of ours are or were being written.
+    /// Whether the tables look flushed. `None` if rules of ours are or were being written, so that no answer is possible.
     pub fn canary(&mut self) -> Result<Option<CanaryState>, IptablesError> {
         let Some(epoch) = self.known.now() else { return Ok(None) };
         self.kernel.check_lock()?;
@@ -93,18 +93,18 @@ impl<K: XTables> Verifier<K> {
         state.map(Some)
     }
 
-    /// Reads, and compares.
+    /// Reads the tables and compares them.
     pub fn verify(&mut self, scope: &Scope) -> Result<Verified, IptablesError> {
         let Some((epoch, cancel)) = self.known.begin_read() else { return Ok(Verified::NotNow) };
         let (began, tables) = (Instant::now(), scope.names());
         let saved = match self.kernel.save_tables(&tables, &cancel) {
-            // It was ended, or saw half of a change: whatever it says, it is not about what is there now.
+            // It was cancelled, or saw half of a change.
             _ if !self.known.is_now(epoch) => return Ok(Verified::Outdated),
             saved => readable(saved?, self.kernel.family())?,
         };
-        let Some(program) = self.known.program_of(epoch) else { return Ok(Verified::Outdated) };
-        let observed = Observed::of(&saved, scope.accuracy(), scope.tables());
-        let (edit, was_ours) = (observed.corrections(&program), observed.is_ours());
+        let Some(rule_set) = self.known.rule_set_at(epoch) else { return Ok(Verified::Outdated) };
+        let observed = Observed::new(&saved, scope.accuracy(), scope.tables());
+        let (edit, was_ours) = (observed.corrections(&rule_set), observed.is_ours());
         drop(saved);
         if *scope == Scope::Everything {
             self.known.set_read_cost(began.elapsed());
@@ -112,19 +112,19 @@ impl<K: XTables> Verifier<K> {
         if !self.known.is_now(epoch) {
             return Ok(Verified::Outdated);
         }
-        // Only a result that counts is what somebody may have asked for.
+        // Only a result that counts settles a request.
         if *scope == Scope::Everything {
             self.known.begin_check();
         }
         if edit.is_empty() {
-            return Ok(self.quarantine(&program));
+            return Ok(self.quarantine(&rule_set));
         }
         Ok(Verified::Drifted(Box::new(Correction { epoch, edit, was_ours })))
     }
 
-    /// Rules that iptables refused are not written to be refused again: the program can say so without changing anything.
-    fn quarantine(&mut self, program: &Program) -> Verified {
-        let text = program.quarantined_text();
+    /// Rules that iptables rejected are tried with `iptables-restore --test`, which writes nothing.
+    fn quarantine(&mut self, rule_set: &RuleSet) -> Verified {
+        let text = rule_set.quarantined_text();
         if text.is_empty() || self.kernel.test(&text).is_err() {
             Verified::Intact
         } else {
@@ -159,8 +159,7 @@ impl Scope {
     }
 }
 
-/// What was saved, if all of our tables could be. One that cannot be read looks like an empty one, and would be filled once more
-/// each time.
+/// What was saved, if all of our tables could be. One that cannot be read looks empty, and would be filled again each time.
 pub(super) fn readable(saved: Saved, family: Family) -> Result<Saved, IptablesError> {
     let ours = |name: &&String| Table::ALL.iter().any(|table| table.name() == **name);
     match saved.unreadable.iter().find(ours) {

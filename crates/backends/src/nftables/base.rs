@@ -1,7 +1,7 @@
-//! What exists whatever the Services: the sets, the base chains and the fixed chains behind them.
+//! What exists on every node: the sets, the base chains and the fixed chains behind them.
 //!
-//! Depends on the node's settings alone. What a Service adds is elements ([`super::frontend`]) and, for a pool size that
-//! is new, chains ([`super::pool_chains`]).
+//! Depends on the node's settings alone. What a Service adds is elements ([`super::frontend`]) and, for a new pool size, chains
+//! ([`super::pool_chains`]).
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,18 @@ use ferrule_kernel::nft::{
 use ferrule_model::loopback_block;
 use ferrule_plan::{LocalPods, NodePortScope, NodeTraffic};
 
+use super::exprs::{
+    ExprBuilder, drop_packet, goto, input_interface_is, input_interface_starts_with, is_dnat,
+    is_local_address, is_marked_and_unmark, is_new, jump, mark, masquerade, pick_slot, reject,
+    reset_priority, return_packet, rule,
+};
 use super::keys;
 use super::names::{SetName, Table, chains, source_ranges};
-use super::words::{
-    Words, comes_in_on, comes_in_on_prefix, draw, drop_packet, forget_priority, goto, is_marked_and_unmark,
-    is_new, is_of_this_host, is_redirected, jump, mark, masquerade, reject, return_packet, rule,
-};
 
-/// The most clients that are remembered at a time.
-const MOST_CLIENTS: u32 = 1 << 20;
+/// How many clients are remembered at a time.
+const MAX_AFFINITY_CLIENTS: u32 = 1 << 20;
 
-/// All sets and maps of one family, in the order in which they are made.
+/// All sets and maps of one family, in the order in which they are created.
 pub(super) fn sets(family: Family) -> Vec<Set> {
     SetName::ALL.into_iter().map(|name| set(name, family)).collect()
 }
@@ -46,7 +47,7 @@ fn set(name: SetName, family: Family) -> Set {
     let (key, data) = match name {
         SetName::ClusterIps | SetName::NodePortIps => (vec![address], None),
         SetName::HairpinConnections => (vec![address, address, Field::Protocol, Field::Port], None),
-        SetName::Ways => (vec![Field::Priority], Some(SetData::Verdict)),
+        SetName::Dispatch => (vec![Field::Priority], Some(SetData::Verdict)),
         SetName::Endpoints | SetName::LocalEndpoints => (with_slot(service), endpoint()),
         SetName::NodePortEndpoints | SetName::NodePortLocalEndpoints => (with_slot(node_port), endpoint()),
         SetName::NoEndpointServices | SetName::Firewalled => (service, None),
@@ -62,11 +63,11 @@ fn set(name: SetName, family: Family) -> Set {
         SetName::Stamp => (vec![Field::Ipv6Addr], None),
     };
     let dynamic = name == SetName::Affinity;
-    let size = dynamic.then_some(MOST_CLIENTS);
+    let size = dynamic.then_some(MAX_AFFINITY_CLIENTS);
     Set { key, data, dynamic, size, ..plain(name.name(), Vec::new()) }
 }
 
-/// A client and the pool it sticks to: see [`Words::recall`].
+/// A client and the id of a pool: see [`ExprBuilder::load_remembered_endpoint`].
 fn client(family: Family) -> Vec<Field> {
     match family {
         Family::Ip => vec![Field::Ipv4Addr, Field::Priority],
@@ -97,43 +98,47 @@ pub(super) fn elements(node: &NodeTraffic) -> Vec<Element> {
     }
 }
 
-/// The fixed chains, those that are jumped to before those that jump.
-pub(super) fn fixed_chains(node: &NodeTraffic, words: Words, prefix_lengths: &BTreeSet<u8>) -> Vec<Chain> {
-    let site = Site { node, words };
+/// The fixed chains, targets of jumps first.
+pub(super) fn fixed_chains(
+    node: &NodeTraffic,
+    exprs: ExprBuilder,
+    prefix_lengths: &BTreeSet<u8>,
+) -> Vec<Chain> {
+    let context = NodeContext { node, exprs };
     vec![
-        source_ranges_chain(words, prefix_lengths),
+        source_ranges_chain(exprs, prefix_lengths),
         chain(
             chains::FIREWALL_CHECK,
             vec![rule([
-                words.is_in(Table::Address, &SetName::Firewalled.name()),
+                exprs.is_in(Table::Address, &SetName::Firewalled.name()),
                 goto(chains::SOURCE_RANGES),
             ])],
         ),
         chain(
             chains::SERVICE_ENDPOINTS_CHECK,
-            vec![rule([words.is_in(Table::Address, &SetName::NoEndpointServices.name()), reject()])],
+            vec![rule([exprs.is_in(Table::Address, &SetName::NoEndpointServices.name()), reject()])],
         ),
         chain(
             chains::NODEPORT_ENDPOINTS_CHECK,
             vec![rule([
-                site.node_port_address(),
-                words.is_in(Table::NodePort, &SetName::NoEndpointNodePorts.name()),
+                context.node_port_address(),
+                exprs.is_in(Table::NodePort, &SetName::NoEndpointNodePorts.name()),
                 reject(),
             ])],
         ),
-        chain(chains::CLUSTER_IPS_CHECK, site.cluster_ips_check()),
-        chain(chains::CLUSTER_RETRY, site.cluster_retry()),
-        chain(chains::SERVICES, site.services()),
-        chain(chains::MASQUERADING, site.masquerading()),
+        chain(chains::CLUSTER_IPS_CHECK, context.cluster_ips_check()),
+        chain(chains::CLUSTER_RETRY, context.cluster_retry()),
+        chain(chains::SERVICES, context.services()),
+        chain(chains::MASQUERADING, context.masquerading()),
     ]
 }
 
-/// The chain that says who may use a firewalled address, longest prefixes first.
-pub(super) fn source_ranges_chain(words: Words, prefix_lengths: &BTreeSet<u8>) -> Chain {
+/// The chain with the clients that may use a firewalled address, longest prefixes first.
+pub(super) fn source_ranges_chain(exprs: ExprBuilder, prefix_lengths: &BTreeSet<u8>) -> Chain {
     let admitted = prefix_lengths
         .iter()
         .rev()
-        .map(|length| rule([words.key_and_source_are_in(*length, &source_ranges(*length)), return_packet()]));
+        .map(|length| rule([exprs.key_and_source_are_in(*length, &source_ranges(*length)), return_packet()]));
     chain(chains::SOURCE_RANGES, admitted.chain([rule([drop_packet()])]).collect())
 }
 
@@ -161,14 +166,14 @@ pub(super) fn base_chains() -> Vec<Chain> {
     ]
 }
 
-/// The node's settings with the words of its family.
+/// The node's settings, and the expressions of its family.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Site<'a> {
+pub(super) struct NodeContext<'a> {
     pub node: &'a NodeTraffic,
-    pub words: Words,
+    pub exprs: ExprBuilder,
 }
 
-impl Site<'_> {
+impl NodeContext<'_> {
     /// Marks cluster IP traffic for masquerading as the node is configured; nothing if it never is.
     pub(super) fn mark_unless_from_pods(self) -> Option<Rule> {
         let mark = mark(self.node.masquerade_mark);
@@ -185,66 +190,66 @@ impl Site<'_> {
         comparison: Comparison,
     ) -> Vec<ferrule_kernel::nft::Expression> {
         match pods {
-            LocalPods::From(block) => self.words.source_in(block, comparison),
-            LocalPods::ByInterface(name) => comes_in_on(name, comparison),
-            LocalPods::ByInterfacePrefix(prefix) => comes_in_on_prefix(prefix, comparison),
+            LocalPods::From(block) => self.exprs.source_in(block, comparison),
+            LocalPods::ByInterface(name) => input_interface_is(name, comparison),
+            LocalPods::ByInterfacePrefix(prefix) => input_interface_starts_with(prefix, comparison),
         }
     }
 
     /// Whether the destination accepts NodePorts. Nothing on loopback ever does.
     fn node_port_address(self) -> Vec<ferrule_kernel::nft::Expression> {
         match self.node.node_port_addresses {
-            NodePortScope::Only(_) => self.words.destination_is_in(&SetName::NodePortIps.name()),
+            NodePortScope::Only(_) => self.exprs.destination_is_in(&SetName::NodePortIps.name()),
             NodePortScope::All => {
-                let mut words = is_of_this_host(FibAddress::Destination);
+                let mut exprs = is_local_address(FibAddress::Destination);
                 let loopback = loopback_block(self.node.family);
-                words.extend(self.words.destination_in(&loopback, Comparison::NotEqual));
-                words
+                exprs.extend(self.exprs.destination_in(&loopback, Comparison::NotEqual));
+                exprs
             }
         }
     }
 
     fn cluster_ips_check(self) -> Vec<Rule> {
-        let unused = rule([self.words.destination_is_in(&SetName::ClusterIps.name()), reject()]);
+        let unused = rule([self.exprs.destination_is_in(&SetName::ClusterIps.name()), reject()]);
         let unallocated = self
             .node
             .guarded_service_cidrs
             .iter()
-            .map(|block| rule([self.words.destination_in(block, Comparison::Equal), drop_packet()]));
+            .map(|block| rule([self.exprs.destination_in(block, Comparison::Equal), drop_packet()]));
         std::iter::once(unused).chain(unallocated).collect()
     }
 
-    /// A look-up may miss an element while it is being replaced, so cluster IPs and node ports are tried twice.
+    /// A lookup may miss an element while it is being replaced, so cluster IPs and node ports are tried twice.
     fn services(self) -> Vec<Rule> {
-        let ways = SetName::Ways.name();
+        let verdicts = SetName::Dispatch.name();
         let node_ports = || {
-            let follow = self.words.follow(Table::NodePort, &SetName::NodePorts.name(), &ways);
-            rule([self.node_port_address(), follow])
+            let dispatch = self.exprs.dispatch(Table::NodePort, &SetName::NodePorts.name(), &verdicts);
+            rule([self.node_port_address(), dispatch])
         };
         vec![
-            rule([self.words.follow(Table::Address, &SetName::Services.name(), &ways)]),
+            rule([self.exprs.dispatch(Table::Address, &SetName::Services.name(), &verdicts)]),
             node_ports(),
-            rule([self.words.destination_is_in(&SetName::ClusterIps.name()), goto(chains::CLUSTER_RETRY)]),
+            rule([self.exprs.destination_is_in(&SetName::ClusterIps.name()), goto(chains::CLUSTER_RETRY)]),
             node_ports(),
         ]
     }
 
     fn cluster_retry(self) -> Vec<Rule> {
-        let words = self.words;
+        let exprs = self.exprs;
         let sticky = rule([
-            words.take_number(Table::Address, &SetName::StickyPools.name()),
-            draw(1, &SetName::StickySlots.name()),
-            words.redirect_by_id(&SetName::StickyEndpoints.name()),
+            exprs.load_id(Table::Address, &SetName::StickyPools.name()),
+            pick_slot(1, &SetName::StickySlots.name()),
+            exprs.dnat_by_id(&SetName::StickyEndpoints.name()),
         ]);
-        let plain = rule([words.pick(Table::Address, 1, &SetName::Endpoints.name())]);
+        let plain = rule([exprs.pick(Table::Address, 1, &SetName::Endpoints.name())]);
         self.mark_unless_from_pods().into_iter().chain([plain, sticky]).collect()
     }
 
     fn masquerading(self) -> Vec<Rule> {
         vec![
-            rule([forget_priority()]),
+            rule([reset_priority()]),
             rule([is_marked_and_unmark(self.node.masquerade_mark), masquerade()]),
-            rule([is_redirected(), self.words.is_hairpin(&SetName::HairpinConnections.name()), masquerade()]),
+            rule([is_dnat(), self.exprs.is_hairpin(&SetName::HairpinConnections.name()), masquerade()]),
         ]
     }
 }

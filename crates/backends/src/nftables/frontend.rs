@@ -1,56 +1,60 @@
-//! A frontend → elements: what the maps say about one service address or node port.
+//! A frontend → elements: what the maps hold for one service address or node port.
 //!
-//! A frontend's pool is written out with it, once for each address, which saves every packet a look-up.
+//! The endpoints of a pool are listed under each of its frontends, which saves every packet a lookup.
 
 use ferrule_kernel::nft::{Element, KeyBytes};
-use ferrule_plan::{Frontend, FrontendKey, FrontendKind, Pool, PoolId, PoolScope, TrafficSource, Verdict};
+use ferrule_plan::{
+    Frontend, FrontendKey, FrontendKind, Masquerade, Outsiders, Pool, PoolId, PoolScope, Refusal, Shape,
+};
 use ipnet::IpNet;
 
+use super::chain_ids::{ChainIds, DispatchTarget};
 use super::keys::{self, endpoint_data, number_data};
-use super::names::{Entry, PoolChain, SetName, Table, endpoints_map, source_ranges, sticky_pools_map};
+use super::names::{
+    Entry, PoolChain, PoolRef, SetName, Table, endpoints_map, source_ranges, sticky_pools_map,
+};
 use super::sticky_ids::StickyIds;
-use super::way_numbers::{Outcome, WayNumbers};
 
-/// What a frontend comes to.
+/// A frontend's elements, and what else it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compiled {
-    /// The elements it needs, but for the one that says where packets go until that has a number: see [`Self::numbered`].
+    /// Its elements. The one that holds the id of its target is added by [`Self::with_ids`].
     pub elements: Vec<Element>,
-    signpost: Option<Signpost>,
+    entry: Option<DispatchEntry>,
     /// The prefix lengths of its source ranges.
     pub prefix_lengths: Vec<u8>,
 }
 
-/// Where a frontend leads.
+/// A frontend's element in `services` or `nodeports`, as long as its target may have no id yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Signpost {
+struct DispatchEntry {
     map: SetName,
     key: KeyBytes,
-    outcome: Outcome,
+    target: DispatchTarget,
 }
 
 impl Compiled {
-    /// The chain it leads to, if it does.
+    /// The chain that its packets are dispatched to.
     pub fn chain(&self) -> Option<PoolChain> {
-        match self.signpost.as_ref()?.outcome {
-            Outcome::Chain(chain) => Some(chain),
-            Outcome::Drop => None,
+        match self.entry.as_ref()?.target {
+            DispatchTarget::Chain(chain) => Some(chain),
+            DispatchTarget::Drop => None,
         }
     }
 
-    /// With all its elements, now that the way it leads has a number.
+    /// Adds the element that holds the target's id, once it has one.
     #[must_use]
-    pub fn numbered(mut self, numbers: &WayNumbers) -> Self {
-        if let Some(Signpost { map, key, outcome }) = &self.signpost
-            && let Some(number) = numbers.of(*outcome)
+    pub fn with_ids(mut self, ids: &ChainIds) -> Self {
+        if let Some(DispatchEntry { map, key, target }) = &self.entry
+            && let Some(id) = ids.get(*target)
         {
-            self.elements.push(keys::element(map.name(), key.clone(), Some(number_data(number))));
+            self.elements.push(keys::element(map.name(), key.clone(), Some(number_data(id))));
         }
         self
     }
 
     /// Sources outside the ranges are dropped before anything else.
-    fn firewall(&mut self, ranges: &[IpNet], key: &KeyBytes) {
+    fn add_source_ranges(&mut self, ranges: &[IpNet], key: &KeyBytes) {
         self.elements.push(keys::element(SetName::Firewalled.name(), key.clone(), None));
         for range in ranges {
             let length = range.prefix_len();
@@ -65,48 +69,47 @@ impl Compiled {
         }
     }
 
-    /// Slot after slot, the endpoints of a pool.
-    fn slots(&mut self, (table, scope): (Table, PoolScope), key: &KeyBytes, pool: &Pool) {
-        let map = endpoints_map(table, scope).name();
+    /// Lists the endpoints of a pool, slot by slot.
+    fn add_slots(&mut self, place: PoolRef, key: &KeyBytes, pool: &Pool) {
+        let map = endpoints_map(place).name();
         for (slot, endpoint) in (0_u32..).zip(&pool.endpoints) {
             let key = keys::with_number(key.clone(), slot);
             self.elements.push(keys::element(map.clone(), key, Some(endpoint_data(endpoint))));
         }
     }
 
-    /// The pool whose clients stick.
-    fn stick(&mut self, (table, scope): (Table, PoolScope), key: &KeyBytes, id: u32) {
-        let map = sticky_pools_map(table, scope).name();
+    /// Names the pool by which clients are remembered.
+    fn add_affinity(&mut self, place: PoolRef, key: &KeyBytes, id: u32) {
+        let map = sticky_pools_map(place).name();
         self.elements.push(keys::element(map, key.clone(), Some(number_data(id))));
     }
 
-    fn lead(&mut self, table: Table, key: &KeyBytes, outcome: Outcome) {
+    fn set_target(&mut self, table: Table, key: &KeyBytes, target: DispatchTarget) {
         let map = match table {
             Table::Address => SetName::Services,
             Table::NodePort => SetName::NodePorts,
         };
-        self.signpost = Some(Signpost { map, key: key.clone(), outcome });
+        self.entry = Some(DispatchEntry { map, key: key.clone(), target });
     }
 }
 
-/// Where a frontend's pools are looked up: in the plan, or in the plan as it was before a change.
+/// The pools of a plan, or of the plan before a change.
 pub trait Pools {
-    /// One pool.
+    /// The pool with this id, if there is one.
     fn pool(&self, id: &PoolId) -> Option<&Pool>;
 }
 
-/// What compiling one frontend needs beside it.
+/// Compiles frontends.
 pub struct Compiler<'a> {
     pub(super) pools: &'a dyn Pools,
     pub(super) ids: &'a StickyIds,
 }
 
-/// The parts of a rule list that matter here.
-struct Route<'a> {
-    ranges: Option<&'a [IpNet]>,
-    /// Pods and this host go to the cluster pool past a Local policy.
-    short_circuited: bool,
-    otherwise: Verdict,
+/// A frontend being compiled, and the key of its elements.
+struct Keyed<'a> {
+    frontend: &'a Frontend,
+    table: Table,
+    key: KeyBytes,
 }
 
 impl Compiler<'_> {
@@ -114,142 +117,120 @@ impl Compiler<'_> {
     pub fn frontend(&self, key: &FrontendKey, frontend: &Frontend) -> Compiled {
         match *key {
             FrontendKey::Address(ip, protocol, port) => {
-                self.routed(frontend, Table::Address, keys::service(ip, protocol, port))
+                self.keyed(frontend, Table::Address, keys::service(ip, protocol, port))
             }
             FrontendKey::NodePort(protocol, port) => {
-                self.routed(frontend, Table::NodePort, keys::node_port(protocol, port))
+                self.keyed(frontend, Table::NodePort, keys::node_port(protocol, port))
             }
-            FrontendKey::OtherPorts(ip) => {
+            FrontendKey::UnmatchedPorts(ip) => {
                 let element = keys::element(SetName::ClusterIps.name(), keys::address(ip), None);
                 Compiled { elements: vec![element], ..Compiled::default() }
             }
-            // Loopback is served by a process of ours, not by the kernel.
+            // Not served by rules of this mode.
             FrontendKey::LoopbackNodePort(..) => Compiled::default(),
         }
     }
 
-    fn routed(&self, frontend: &Frontend, table: Table, key: KeyBytes) -> Compiled {
-        let route = route_of(frontend);
+    fn keyed(&self, frontend: &Frontend, table: Table, key: KeyBytes) -> Compiled {
+        let keyed = Keyed { frontend, table, key };
         let mut compiled = Compiled::default();
-        if let Some(ranges) = route.ranges {
-            compiled.firewall(ranges, &key);
+        if let Some(ranges) = frontend.source_ranges() {
+            compiled.add_source_ranges(ranges, &keyed.key);
         }
-        match (route.short_circuited, route.otherwise) {
-            (false, Verdict::Forward { pool, .. }) => {
-                self.entered(&mut compiled, (frontend, table), pool, &key);
-            }
-            (true, otherwise) => self.local(&mut compiled, (frontend, table), otherwise, &key),
-            (false, Verdict::Drop) => compiled.lead(table, &key, Outcome::Drop),
-            // A cluster IP without endpoints is rejected with its unused ports.
-            (false, Verdict::Reject) if frontend.kind == FrontendKind::ClusterIp => {}
-            (false, Verdict::Reject) => {
-                let set = match table {
-                    Table::Address => SetName::NoEndpointServices,
-                    Table::NodePort => SetName::NoEndpointNodePorts,
-                };
-                compiled.elements.push(keys::element(set.name(), key, None));
-            }
-            (false, Verdict::LeaveAlone) => {}
+        match frontend.shape {
+            Shape::Refuse(refusal) => refuse(&mut compiled, &keyed, refusal),
+            Shape::OnePool { pool, masquerade } => self.one_pool(&mut compiled, &keyed, pool, masquerade),
+            Shape::ShortCircuit { outsiders } => self.short_circuit(&mut compiled, &keyed, outsiders),
         }
         compiled
     }
 
-    /// Everybody goes to one pool, which takes the place of the cluster pool in the maps whichever it is.
-    fn entered(
-        &self,
-        compiled: &mut Compiled,
-        (frontend, table): (&Frontend, Table),
-        scope: PoolScope,
-        key: &KeyBytes,
-    ) {
+    /// All clients share one pool. Whichever it is, its elements are in the maps of the cluster pool.
+    fn one_pool(&self, compiled: &mut Compiled, keyed: &Keyed<'_>, scope: PoolScope, masquerade: Masquerade) {
+        let Keyed { frontend, table, ref key } = *keyed;
+        let place = PoolRef { table, scope: PoolScope::Cluster };
         let Some(pool) = self.pool(frontend, scope) else { return };
-        let entry = match (frontend.kind, table) {
-            (_, Table::NodePort) => Entry::NodePort,
-            (FrontendKind::ClusterIp, Table::Address) => Entry::Cluster,
-            (_, Table::Address) => Entry::External,
-        };
+        let entry = Entry { table, masquerade };
         let size = size_of(pool);
         let chain = if let Some((id, seconds)) = self.sticky(frontend, scope, pool) {
-            compiled.stick((table, PoolScope::Cluster), key, id);
+            compiled.add_affinity(place, key, id);
             PoolChain::EnterSticky { entry, size, seconds }
         } else {
-            compiled.slots((table, PoolScope::Cluster), key, pool);
+            compiled.add_slots(place, key, pool);
             PoolChain::Enter { entry, size }
         };
-        compiled.lead(table, key, Outcome::Chain(chain));
+        compiled.set_target(table, key, DispatchTarget::Chain(chain));
     }
 
     /// Pods and this host to the cluster pool, the others to the local one or nowhere.
-    fn local(
-        &self,
-        compiled: &mut Compiled,
-        (frontend, table): (&Frontend, Table),
-        otherwise: Verdict,
-        key: &KeyBytes,
-    ) {
+    fn short_circuit(&self, compiled: &mut Compiled, keyed: &Keyed<'_>, outsiders: Outsiders) {
+        let Keyed { frontend, table, ref key } = *keyed;
+        let place = |scope| PoolRef { table, scope };
         let Some(cluster) = self.pool(frontend, PoolScope::Cluster) else { return };
-        let is_local = matches!(otherwise, Verdict::Forward { pool: PoolScope::Local, .. });
-        let local = is_local.then(|| self.pool(frontend, PoolScope::Local)).flatten();
-        let sizes = (size_of(cluster), local.map_or(0, size_of));
+        let local = match outsiders {
+            Outsiders::LocalPool => self.pool(frontend, PoolScope::Local),
+            Outsiders::Dropped => None,
+        };
+        let (cluster_size, local_size) = (size_of(cluster), local.map_or(0, size_of));
         let sticky = self.sticky(frontend, PoolScope::Cluster, cluster);
         let sticky_local = local.and_then(|local| self.sticky(frontend, PoolScope::Local, local));
         let chain = match sticky {
             Some((id, seconds)) if sticky_local.is_some() || local.is_none() => {
-                compiled.stick((table, PoolScope::Cluster), key, id);
+                compiled.add_affinity(place(PoolScope::Cluster), key, id);
                 if let Some((id, _)) = sticky_local {
-                    compiled.stick((table, PoolScope::Local), key, id);
+                    compiled.add_affinity(place(PoolScope::Local), key, id);
                 }
-                PoolChain::LocalSticky { table, cluster: sizes.0, local: sizes.1, seconds }
+                PoolChain::LocalSticky { table, cluster: cluster_size, local: local_size, seconds }
             }
-            _ => {
-                compiled.slots((table, PoolScope::Cluster), key, cluster);
+            Some(_) | None => {
+                compiled.add_slots(place(PoolScope::Cluster), key, cluster);
                 if let Some(local) = local {
-                    compiled.slots((table, PoolScope::Local), key, local);
+                    compiled.add_slots(place(PoolScope::Local), key, local);
                 }
-                PoolChain::Local { table, cluster: sizes.0, local: sizes.1 }
+                PoolChain::Local { table, cluster: cluster_size, local: local_size }
             }
         };
-        compiled.lead(table, key, Outcome::Chain(chain));
+        compiled.set_target(table, key, DispatchTarget::Chain(chain));
     }
 
     fn pool(&self, frontend: &Frontend, scope: PoolScope) -> Option<&Pool> {
         self.pools.pool(&PoolId { owner: frontend.owner.clone(), scope })
     }
 
-    /// The pool's id and timeout, if its clients stick and it has numbers.
+    /// The pool's id and timeout, if it has session affinity and ids.
     fn sticky(&self, frontend: &Frontend, scope: PoolScope, pool: &Pool) -> Option<(u32, u32)> {
         let seconds = pool.affinity_seconds?;
         let id = PoolId { owner: frontend.owner.clone(), scope };
-        Some((self.ids.of(&id, pool)?.pool, seconds))
+        Some((self.ids.get(&id, pool)?.pool, seconds))
     }
 }
 
-/// Whose pools a frontend has in the first and in the second of the maps.
+/// Which of a frontend's pools is in the maps of the cluster pool, and which in those of the local pool.
 pub(super) fn mapped_scopes(frontend: &Frontend) -> [Option<PoolScope>; 2] {
-    let route = route_of(frontend);
-    match (route.short_circuited, route.otherwise) {
-        (false, Verdict::Forward { pool, .. }) => [Some(pool), None],
-        (true, Verdict::Forward { pool: PoolScope::Local, .. }) => {
+    match frontend.shape {
+        Shape::Refuse(_) => [None, None],
+        Shape::OnePool { pool, .. } => [Some(pool), None],
+        Shape::ShortCircuit { outsiders: Outsiders::LocalPool } => {
             [Some(PoolScope::Cluster), Some(PoolScope::Local)]
         }
-        (true, _) => [Some(PoolScope::Cluster), None],
-        (false, Verdict::Drop | Verdict::Reject | Verdict::LeaveAlone) => [None, None],
+        Shape::ShortCircuit { outsiders: Outsiders::Dropped } => [Some(PoolScope::Cluster), None],
     }
+}
+
+fn refuse(compiled: &mut Compiled, keyed: &Keyed<'_>, refusal: Refusal) {
+    let set = match (refusal, &keyed.frontend.kind, keyed.table) {
+        (Refusal::Drop, ..) => {
+            compiled.set_target(keyed.table, &keyed.key, DispatchTarget::Drop);
+            return;
+        }
+        // A cluster IP without endpoints is rejected with its unused ports.
+        (Refusal::Reject, FrontendKind::ClusterIp, _) => return,
+        (Refusal::Reject, _, Table::Address) => SetName::NoEndpointServices,
+        (Refusal::Reject, _, Table::NodePort) => SetName::NoEndpointNodePorts,
+    };
+    compiled.elements.push(keys::element(set.name(), keyed.key.clone(), None));
 }
 
 fn size_of(pool: &Pool) -> u32 {
     u32::try_from(pool.endpoints.len()).unwrap_or(u32::MAX)
-}
-
-fn route_of(frontend: &Frontend) -> Route<'_> {
-    let mut route = Route { ranges: None, short_circuited: false, otherwise: frontend.rules.otherwise() };
-    for (source, _) in frontend.rules.iter() {
-        match source {
-            TrafficSource::OutsideRanges(ranges) => route.ranges = Some(ranges),
-            // Only frontends with policy Local tell this host apart.
-            TrafficSource::ThisHost => route.short_circuited = true,
-            TrafficSource::LocalPods | TrafficSource::Anyone => {}
-        }
-    }
-    route
 }

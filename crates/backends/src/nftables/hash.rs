@@ -1,22 +1,21 @@
-//! A number that tells one programmed state from another, kept up to date element by element.
+//! A hash of the table that is updated element by element.
 //!
-//! It is left in the kernel with every commit, so that the next start knows what it finds. It must be the same for the same
+//! Every commit leaves it in the kernel, so that the next start recognises the state it finds. It must be the same for the same
 //! state in every build of the same layout, which the standard library's hashes do not promise.
 
 use ferrule_kernel::nft::{Element, Value, Verdict};
 
-/// The sum of the hashes of everything programmed: order does not matter, and things can be taken out again.
+/// The sum of the hashes of all objects: order does not matter, and objects can be removed again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateHash(u64);
 
 impl StateHash {
-    /// The number itself.
+    /// For the stamp.
     pub fn as_number(self) -> u64 {
         self.0
     }
 
-    /// The hash with this number.
-    pub(super) fn of_number(number: u64) -> Self {
+    pub(super) fn from_number(number: u64) -> Self {
         Self(number)
     }
 
@@ -56,7 +55,7 @@ fn hash_of_text(text: &str) -> u64 {
     hash.finish()
 }
 
-/// FNV-1a, with a last stir so that sums of similar elements do not cancel out.
+/// FNV-1a with a final mix, so that sums of similar elements do not cancel out.
 struct Fnv(u64);
 
 impl Fnv {

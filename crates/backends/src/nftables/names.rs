@@ -1,14 +1,14 @@
-//! Every name this backend gives a kernel object, so that "is it ours?" is one question to one file.
+//! Every name that this mode gives a kernel object. Whether an object is ours is decided here alone.
 
 use std::fmt;
 
 use ferrule_kernel::nft::Name;
-use ferrule_plan::PoolScope;
+use ferrule_plan::{Masquerade, PoolScope};
 
 /// The sets and maps that always exist.
 ///
-/// A name that kube-proxy has too stands for the same type: it adds its sets to the table it finds, and could never take over
-/// from us if one were something else.
+/// A name that kube-proxy uses too stands for the same type: it adds its sets to the table it finds, and could not take over from
+/// us if one of them had another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetName {
     /// Every cluster IP.
@@ -17,12 +17,12 @@ pub enum SetName {
     NodePortIps,
     /// Endpoints of this node that may reach themselves through a Service.
     HairpinConnections,
-    /// Service addresses → the number of what becomes of packets to them.
+    /// Service address → chain id, see [`Self::Dispatch`].
     Services,
-    /// Node ports → the number of what becomes of packets to them.
+    /// Node port → chain id.
     NodePorts,
-    /// Number → what becomes of packets.
-    Ways,
+    /// Chain id → verdict: a chain for the pool size, or drop.
+    Dispatch,
     /// Service address and slot → endpoint.
     Endpoints,
     /// The same for endpoints of this node.
@@ -35,35 +35,35 @@ pub enum SetName {
     NoEndpointServices,
     /// Node ports without any endpoint.
     NoEndpointNodePorts,
-    /// Load-balancer addresses with source ranges.
+    /// Load-balancer addresses that have source ranges.
     Firewalled,
-    /// Service address → pool that clients stick to.
+    /// Service address → id of a pool with session affinity.
     StickyPools,
     /// The same for endpoints of this node.
     StickyLocalPools,
-    /// Node port → pool that clients stick to.
+    /// Node port → id of a pool with session affinity.
     StickyNodePortPools,
     /// The same for endpoints of this node.
     StickyNodePortLocalPools,
-    /// Pool and slot → endpoint id.
+    /// Pool id and slot → endpoint id.
     StickySlots,
     /// Endpoint id → endpoint.
     StickyEndpoints,
-    /// Client and pool → endpoint id; written by packets.
+    /// Client and pool id → endpoint id; written by packets.
     Affinity,
-    /// What was programmed last, for the next start.
+    /// The state that the last commit left, for the next start.
     Stamp,
 }
 
 impl SetName {
-    /// All of them, in the order in which they are made.
+    /// All of them, in the order in which they are created.
     pub const ALL: [Self; 21] = [
         Self::ClusterIps,
         Self::NodePortIps,
         Self::HairpinConnections,
         Self::Services,
         Self::NodePorts,
-        Self::Ways,
+        Self::Dispatch,
         Self::Endpoints,
         Self::LocalEndpoints,
         Self::NodePortEndpoints,
@@ -89,7 +89,7 @@ impl SetName {
             Self::HairpinConnections => "hairpin-connections",
             Self::Services => "services",
             Self::NodePorts => "nodeports",
-            Self::Ways => "ways",
+            Self::Dispatch => "dispatch",
             Self::Endpoints => "endpoints",
             Self::LocalEndpoints => "local-endpoints",
             Self::NodePortEndpoints => "nodeport-endpoints",
@@ -114,6 +114,9 @@ impl SetName {
     }
 }
 
+/// What the map [`SetName::Dispatch`] was called in layout 3.
+pub const LAYOUT_3_DISPATCH: &str = "ways";
+
 /// The set of source ranges of one prefix length.
 pub fn source_ranges(prefix_length: u8) -> Name {
     Name::new(&format!("source-ranges-{prefix_length}"))
@@ -125,9 +128,18 @@ pub fn prefix_length_of(set: &Name) -> Option<u8> {
     (source_ranges(length) == *set).then_some(length)
 }
 
+/// One of the pools that a frontend may have, by the kind of the frontend's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolRef {
+    /// The kind of key.
+    pub table: Table,
+    /// Which pool.
+    pub scope: PoolScope,
+}
+
 /// The map from a frontend's slots to endpoints.
-pub fn endpoints_map(table: Table, scope: PoolScope) -> SetName {
-    match (table, scope) {
+pub fn endpoints_map(pool: PoolRef) -> SetName {
+    match (pool.table, pool.scope) {
         (Table::Address, PoolScope::Cluster) => SetName::Endpoints,
         (Table::Address, PoolScope::Local) => SetName::LocalEndpoints,
         (Table::NodePort, PoolScope::Cluster) => SetName::NodePortEndpoints,
@@ -135,9 +147,9 @@ pub fn endpoints_map(table: Table, scope: PoolScope) -> SetName {
     }
 }
 
-/// The map from a frontend to the pool its clients stick to.
-pub fn sticky_pools_map(table: Table, scope: PoolScope) -> SetName {
-    match (table, scope) {
+/// The map from a frontend to the id of a pool with session affinity.
+pub fn sticky_pools_map(pool: PoolRef) -> SetName {
+    match (pool.table, pool.scope) {
         (Table::Address, PoolScope::Cluster) => SetName::StickyPools,
         (Table::Address, PoolScope::Local) => SetName::StickyLocalPools,
         (Table::NodePort, PoolScope::Cluster) => SetName::StickyNodePortPools,
@@ -145,18 +157,16 @@ pub fn sticky_pools_map(table: Table, scope: PoolScope) -> SetName {
     }
 }
 
-/// Which way into a pool a chain is for.
+/// The traffic that enters a pool through a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Entry {
-    /// A cluster IP: masqueraded unless from a local pod, as the node is configured.
-    Cluster,
-    /// An external address: always masqueraded.
-    External,
-    /// A node port: always masqueraded.
-    NodePort,
+pub struct Entry {
+    /// The kind of frontend.
+    pub table: Table,
+    /// Whose packets are masqueraded.
+    pub masquerade: Masquerade,
 }
 
-/// Where the elements of a chain's key are.
+/// The kind of a frontend's key, and so the maps its elements are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// Service addresses: address, protocol, port.
@@ -165,7 +175,7 @@ pub enum Table {
     NodePort,
 }
 
-/// A chain that is made for a pool size, when first needed.
+/// A chain for one pool size, created when a pool of that size first appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PoolChain {
     /// Picks one of so many endpoints.
@@ -179,7 +189,7 @@ pub enum PoolChain {
     },
     /// Masquerades as its entry says, then picks.
     Enter {
-        /// The way in.
+        /// The traffic.
         entry: Entry,
         /// How many endpoints.
         size: u32,
@@ -193,23 +203,23 @@ pub enum PoolChain {
         /// Endpoints of the local pool; none drops.
         local: u32,
     },
-    /// Picks one of so many endpoints and remembers it for a time; the pool is in the packet's priority.
+    /// Picks one of so many endpoints and remembers it for a time; the pool's id is in the packet's priority.
     Stick {
         /// How many endpoints.
         size: u32,
         /// For how long, in seconds.
         seconds: u32,
     },
-    /// As [`Self::Enter`], for clients that stick.
+    /// As [`Self::Enter`], with session affinity.
     EnterSticky {
-        /// The way in.
+        /// The traffic.
         entry: Entry,
         /// How many endpoints.
         size: u32,
         /// For how long, in seconds.
         seconds: u32,
     },
-    /// As [`Self::Local`], for clients that stick.
+    /// As [`Self::Local`], with session affinity.
     LocalSticky {
         /// Of which maps.
         table: Table,
@@ -241,10 +251,13 @@ impl fmt::Display for Table {
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cluster => "cluster",
-            Self::External => "external",
-            Self::NodePort => "nodeport",
+        f.write_str(match (self.table, self.masquerade) {
+            (Table::Address, Masquerade::AsClusterIps) => "cluster",
+            (Table::Address, Masquerade::Always) => "external",
+            (Table::Address, Masquerade::Never) => "direct",
+            (Table::NodePort, Masquerade::AsClusterIps) => "nodeport-cluster",
+            (Table::NodePort, Masquerade::Always) => "nodeport",
+            (Table::NodePort, Masquerade::Never) => "nodeport-direct",
         })
     }
 }
@@ -268,8 +281,9 @@ impl fmt::Display for PoolChain {
 impl PoolChain {
     /// The chain that a name stands for, if it is the name of one.
     pub fn from_name(name: &Name) -> Option<Self> {
-        let chain = Self::from_words(&name.as_str().split('-').collect::<Vec<_>>())?;
-        // One chain has one name: `pool-07` is nobody's.
+        let words: Vec<&str> = name.as_str().split('-').collect();
+        let chain = Self::from_words(&words).or_else(|| Self::entering(name.as_str()))?;
+        // A chain has one name: `pool-07` is not ours.
         (chain.to_string() == name.as_str()).then_some(chain)
     }
 
@@ -282,12 +296,7 @@ impl PoolChain {
             ["local", "pool", size] => pick(Table::Address, PoolScope::Local, size),
             ["nodeport", "pool", size] => pick(Table::NodePort, PoolScope::Cluster, size),
             ["nodeport", "local", "pool", size] => pick(Table::NodePort, PoolScope::Local, size),
-            [entry, size] => Some(Self::Enter { entry: Entry::from_word(entry)?, size: number(size)? }),
             ["sticky", size, time] => Some(Self::Stick { size: number(size)?, seconds: seconds(time)? }),
-            [entry, "sticky", size, time] => {
-                let entry = Entry::from_word(entry)?;
-                Some(Self::EnterSticky { entry, size: number(size)?, seconds: seconds(time)? })
-            }
             [outside, "local", cluster, local] => {
                 let table = Table::from_outside(outside)?;
                 Some(Self::Local { table, cluster: number(cluster)?, local: number(local)? })
@@ -299,11 +308,31 @@ impl PoolChain {
             _ => None,
         }
     }
+
+    /// The chain of an entry, whose name comes first.
+    fn entering(name: &str) -> Option<Self> {
+        Entry::all().find_map(|entry| {
+            let rest = name.strip_prefix(&entry.to_string())?.strip_prefix('-')?;
+            match rest.strip_prefix("sticky-").and_then(|rest| rest.strip_suffix('s')) {
+                None => Some(Self::Enter { entry, size: rest.parse().ok()? }),
+                Some(rest) => {
+                    let (size, seconds) = rest.split_once('-')?;
+                    Some(Self::EnterSticky {
+                        entry,
+                        size: size.parse().ok()?,
+                        seconds: seconds.parse().ok()?,
+                    })
+                }
+            }
+        })
+    }
 }
 
 impl Entry {
-    fn from_word(word: &str) -> Option<Self> {
-        [Self::Cluster, Self::External, Self::NodePort].into_iter().find(|entry| entry.to_string() == word)
+    fn all() -> impl Iterator<Item = Self> {
+        let masquerades = [Masquerade::AsClusterIps, Masquerade::Always, Masquerade::Never];
+        let tables = [Table::Address, Table::NodePort].into_iter();
+        tables.flat_map(move |table| masquerades.map(|masquerade| Self { table, masquerade }))
     }
 }
 
@@ -359,7 +388,7 @@ mod tests {
             all.push(PoolChain::Local { table, cluster, local });
             all.push(PoolChain::LocalSticky { table, cluster, local, seconds });
         }
-        for entry in [Entry::Cluster, Entry::External, Entry::NodePort] {
+        for entry in Entry::all() {
             all.extend([PoolChain::Enter { entry, size }, PoolChain::EnterSticky { entry, size, seconds }]);
         }
         for chain in all {
@@ -380,6 +409,9 @@ mod tests {
             "mine-3",
             "sticky-3",
             "local-3-2",
+            "direct-sticky-3",
+            "nodeport-direct",
+            "nodeport-mine-3",
         ] {
             assert_eq!(PoolChain::from_name(&Name::new(name)), None, "{name}");
         }

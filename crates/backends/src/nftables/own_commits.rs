@@ -1,13 +1,13 @@
-//! Which commits were ours, so that those of the two families do not look like somebody else's to each other.
+//! Which commits were ours, so that the two families do not take each other's for foreign ones.
 //!
-//! The kernel counts the commits of everybody to all tables in one number. Only a reconciler that knows every step of it to be
-//! ours knows that nobody has touched its table.
+//! The kernel counts the commits of all programs to all tables in one generation number. Only if every step of it was ours is
+//! our table certain to be untouched.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::stamp::next_generation;
 
-/// The latest commits of this program, as long as nobody else's came in between. Clones share what they know.
+/// The latest commits of this process, as long as no other program committed in between. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct OwnCommits(Arc<Mutex<Option<Run>>>);
 
@@ -19,33 +19,34 @@ struct Run {
 }
 
 impl OwnCommits {
-    /// We committed after this generation.
+    /// Records a commit that followed this generation.
     pub(super) fn record(&self, before: u32) {
-        let mut run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run = self.run();
         let from = run.filter(|run| run.to == before).map_or(before, |run| run.from);
         *run = Some(Run { from, to: next_generation(before) });
     }
 
-    /// Takes over what a former run of this program left: so many commits up to a generation were its own. Counts if that is the
-    /// present one.
-    pub(super) fn recall(&self, generation: u32, length: u32, now: u32) {
+    /// Takes over the run that an earlier process left in a stamp: so many commits up to a generation were its own. Ignored
+    /// unless that is the present generation.
+    pub(super) fn adopt_run(&self, generation: u32, length: u32, now: u32) {
         if generation == now {
             let from = generation.wrapping_sub(length);
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Run { from, to: generation });
+            *self.run() = Some(Run { from, to: generation });
         }
     }
 
-    /// How many commits of ours, one after the other, led to a generation.
-    pub(super) fn length(&self, generation: u32) -> u32 {
-        let run = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        run.filter(|run| run.to == generation).map_or(0, |run| run.to.wrapping_sub(run.from))
+    /// How many commits of ours in a row led to a generation.
+    pub(super) fn run_length(&self, generation: u32) -> u32 {
+        self.run().filter(|run| run.to == generation).map_or(0, |run| run.to.wrapping_sub(run.from))
     }
 
-    /// Whether nobody but us has committed between two generations.
-    pub(super) fn only(&self, since: u32, now: u32) -> bool {
-        let run = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn no_foreign_commit_between(&self, since: u32, now: u32) -> bool {
         let is_within = |run: Run| since.wrapping_sub(run.from) <= run.to.wrapping_sub(run.from);
-        since == now || run.is_some_and(|run| run.to == now && is_within(run))
+        since == now || self.run().is_some_and(|run| run.to == now && is_within(run))
+    }
+
+    fn run(&self) -> MutexGuard<'_, Option<Run>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,26 +55,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_of_somebody_else_ends_a_run() {
+    fn a_foreign_commit_ends_a_run() {
         let ours = OwnCommits::default();
-        assert!(ours.only(7, 7));
-        assert!(!ours.only(7, 8));
+        assert!(ours.no_foreign_commit_between(7, 7));
+        assert!(!ours.no_foreign_commit_between(7, 8));
         ours.record(7);
         ours.record(8);
-        assert!(ours.only(7, 9) && ours.only(8, 9));
-        assert!(!ours.only(6, 9) && !ours.only(7, 10));
-        // Generation 10 was somebody else's.
+        assert!(ours.no_foreign_commit_between(7, 9) && ours.no_foreign_commit_between(8, 9));
+        assert!(!ours.no_foreign_commit_between(6, 9) && !ours.no_foreign_commit_between(7, 10));
+        // Another program committed generation 10.
         ours.clone().record(10);
-        assert!(ours.only(10, 11) && !ours.only(9, 11));
-        assert_eq!((ours.length(11), ours.length(10)), (1, 0));
+        assert!(ours.no_foreign_commit_between(10, 11) && !ours.no_foreign_commit_between(9, 11));
+        assert_eq!((ours.run_length(11), ours.run_length(10)), (1, 0));
     }
 
     #[test]
-    fn a_former_runs_commits_count_if_nobody_committed_since() {
+    fn the_run_of_an_earlier_process_counts_if_no_commit_followed_it() {
         let ours = OwnCommits::default();
-        ours.recall(9, 3, 10);
-        assert!(!ours.only(7, 9), "somebody committed since");
-        ours.recall(10, 3, 10);
-        assert!(ours.only(7, 10) && ours.only(9, 10) && !ours.only(6, 10));
+        ours.adopt_run(9, 3, 10);
+        assert!(!ours.no_foreign_commit_between(7, 9), "another program committed since");
+        ours.adopt_run(10, 3, 10);
+        assert!(ours.no_foreign_commit_between(7, 10) && ours.no_foreign_commit_between(9, 10));
+        assert!(!ours.no_foreign_commit_between(6, 10));
     }
 }

@@ -1,50 +1,50 @@
-//! What was programmed last, left in the kernel for the next start: a hash of the state and the generation it became.
+//! Left in the kernel by every commit, for the next start: a hash of the state and the generation the commit became.
 //!
-//! The generation changes with every commit of anybody, so a stamp that names the present one proves that nothing at all
-//! has happened since. One element of sixteen bytes, which nft shows as an IPv6 address.
+//! Every commit of any program changes the generation, so a stamp that names the present one proves that nothing happened
+//! since. One element of sixteen bytes, which nft shows as an IPv6 address.
 
 use ferrule_kernel::nft::{Element, KeyBytes};
 
 use super::hash::StateHash;
 use super::keys;
 use super::names::SetName;
-use super::program::LAYOUT;
+use super::rule_set::LAYOUT;
 
-/// A stamp.
+/// The content of a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Tells one state from another.
+    /// Identifies the state.
     pub hash: u64,
-    /// The generation that the commit became; zero, which is none, if somebody else may have touched the table before.
+    /// The generation that the commit became; zero, which no commit becomes, if another program may have touched the table before.
     pub generation: u32,
-    /// How many commits up to this one followed each other without anybody else's in between, as far as they were counted.
+    /// How many commits of ours up to this one followed each other without a foreign one, as far as they were counted.
     pub run: u32,
     /// The version of the layout.
     pub layout: u8,
 }
 
-/// More commits in a row than this are not counted: there is room for three bytes.
-const LONGEST_RUN: u32 = (1 << 24) - 1;
+/// Longer runs are not counted: there is room for three bytes.
+const MAX_RUN: u32 = (1 << 24) - 1;
 
 impl Stamp {
-    /// The stamp of a commit that is to follow a generation, which so many commits of ours had led to without anybody else's.
+    /// The stamp of a commit that follows a generation, which a run of so many commits of ours had led to.
     pub fn after(generation: u32, run: u32, hash: StateHash) -> Self {
-        let (generation, run) = (next_generation(generation), run.saturating_add(1).min(LONGEST_RUN));
+        let (generation, run) = (next_generation(generation), run.saturating_add(1).min(MAX_RUN));
         Self { hash: hash.as_number(), generation, run, layout: LAYOUT }
     }
 
-    /// The same, where we do not know the table to be as we left it: the next start must read it.
+    /// The same for a table that may not be as we left it: the next start must read it.
     #[must_use]
     pub fn without_proof(self) -> Self {
         Self { generation: 0, ..self }
     }
 
-    /// The element that says so.
+    /// The stamp as an element.
     pub fn element(self) -> Element {
         let mut key = KeyBytes::new();
         key.extend_from_slice(&self.hash.to_be_bytes());
         key.extend_from_slice(&self.generation.to_be_bytes());
-        key.extend_from_slice(&(u32::from(self.layout) << 24 | self.run.min(LONGEST_RUN)).to_be_bytes());
+        key.extend_from_slice(&(u32::from(self.layout) << 24 | self.run.min(MAX_RUN)).to_be_bytes());
         keys::element(SetName::Stamp.name(), key, None)
     }
 
@@ -57,7 +57,7 @@ impl Stamp {
         Some(Self {
             hash: u64::from_be_bytes(*hash),
             generation: u32::from_be_bytes(*generation),
-            run: u32::from_be_bytes(*last) & LONGEST_RUN,
+            run: u32::from_be_bytes(*last) & MAX_RUN,
             layout,
         })
     }

@@ -3,15 +3,10 @@
 use std::process::Command;
 use std::{env, thread};
 
-use ferrule_backends::iptables::{Host, Reconciler};
-use ferrule_backends::{Reason, Way};
-use ferrule_kernel::iptables::{Programs, Saved, Variant};
+use ferrule_kernel::iptables::{IptablesCommands, Saved, Variant};
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::XTables as _;
 use ferrule_kernel::sys::enter_new_network_namespace;
-use ferrule_kernel::sysctl;
-use ferrule_plan::LoopbackNodePorts;
-use ferrule_testkit::World;
-use ferrule_testkit::netns::NetWorld;
 
 /// Runs a test in a network namespace of its own; skipped where that is not allowed or iptables is missing, but not with
 /// `CI=true`.
@@ -36,18 +31,18 @@ pub fn with_each_variant(test: fn(Variant)) {
 
 /// What the program of a variant is called.
 pub fn name(variant: Variant) -> String {
-    Programs::of(Family::Ip, variant).name("")
+    IptablesCommands::new(Family::Ip, variant).name("")
 }
 
 /// Every combination of family and variant.
-pub fn every_program() -> Vec<Programs> {
+pub fn every_program() -> Vec<IptablesCommands> {
     let families = [Family::Ip, Family::Ip6].into_iter();
-    families.flat_map(|family| Variant::BOTH.map(|variant| Programs::of(family, variant))).collect()
+    families.flat_map(|family| Variant::BOTH.map(|variant| IptablesCommands::new(family, variant))).collect()
 }
 
 /// The rules there are.
-pub fn saved(mut programs: Programs) -> Saved {
-    programs.save().expect("iptables-save")
+pub fn saved(mut commands: IptablesCommands) -> Saved {
+    commands.save().expect("iptables-save")
 }
 
 /// Runs one of the programs in the namespace of this thread; what it prints.
@@ -67,23 +62,4 @@ pub fn has_iptables() -> bool {
         println!("skipped: needs the iptables programs");
     }
     has
-}
-
-/// Programs the node of a network for a world's plan, in every family it serves, and makes sure that a second look finds
-/// nothing to do.
-pub fn program(net: &NetWorld, world: &World, variant: Variant) {
-    for (family, plan) in world.plan.families.iter() {
-        let plan = plan.clone();
-        let synced = net.node().run(move || -> Result<Way, String> {
-            let told = |error| format!("{error:?}");
-            if plan.node.loopback_node_ports == LoopbackNodePorts::InKernel {
-                sysctl::ensure("net/ipv4/conf/all/route_localnet", "1").map_err(|error| error.to_string())?;
-            }
-            let programs = Programs::of(super::table_family(family), variant);
-            Reconciler::new(programs, Host::default()).sync(&plan, Reason::Look).map_err(told)?;
-            let again = Reconciler::new(programs, Host::default()).sync(&plan, Reason::Look).map_err(told)?;
-            Ok(again.way)
-        });
-        assert_eq!(synced.expect("the node's namespace"), Ok(Way::Adopted));
-    }
 }

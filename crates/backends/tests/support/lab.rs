@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ferrule_backends::nftables::names::SetName;
-use ferrule_backends::nftables::{Reason, Reconciler, SyncError, SyncReport, Way};
-use ferrule_kernel::kernel::NftTables;
+use ferrule_backends::nftables::{Reconciler, SyncError};
+use ferrule_backends::{SyncOutcome, SyncReport, Trigger};
 use ferrule_kernel::nft::{Chain, KeyBytes, Name, NftClient, Value};
+use ferrule_kernel::port::NftReader as _;
+use ferrule_kernel::port::NftTables;
 use ferrule_model::IpFamily;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 use ferrule_testkit::World;
@@ -58,7 +60,7 @@ pub fn world(facts: &str) -> World {
 
 impl Lab {
     /// A world of these facts, programmed.
-    pub fn of(facts: &str) -> Self {
+    pub fn new(facts: &str) -> Self {
         Self::with(world(facts), client(IpFamily::V4))
     }
 }
@@ -73,8 +75,8 @@ impl<K: NftTables> Lab<K> {
         let (reconciler, eyes) = (Reconciler::new(kernel), client(family));
         let mut lab = Self { world, reconciler, family, eyes, seen: Contents::default() };
         // A kernel that fails on purpose may do so now.
-        let _ = lab.look();
-        lab.seen = Contents::of(&mut lab.eyes);
+        let _ = lab.verify();
+        lab.seen = Contents::read(&mut lab.eyes);
         lab
     }
 
@@ -92,7 +94,7 @@ impl<K: NftTables> Lab<K> {
     pub fn try_then(&mut self, facts: &str) -> Result<SyncReport, SyncError> {
         let delta = self.say(facts);
         let plan = self.world.family(self.family).expect("the family is served");
-        self.reconciler.sync(plan, Reason::PlanChanged(&delta))
+        self.reconciler.sync(plan, Trigger::Changed(&delta))
     }
 
     /// Says something new without programming it.
@@ -101,30 +103,30 @@ impl<K: NftTables> Lab<K> {
         step.deltas.get(self.family).cloned().expect("the family is served")
     }
 
-    /// Looks whether all is as it should be.
-    pub fn look(&mut self) -> Result<SyncReport, SyncError> {
+    /// Makes sure that all is as it should be.
+    pub fn verify(&mut self) -> Result<SyncReport, SyncError> {
         let plan = self.world.family(self.family).expect("the family is served");
-        self.reconciler.sync(plan, Reason::Look)
+        self.reconciler.sync(plan, Trigger::verify())
     }
 
-    /// Repairs, as after news of another program's commit.
+    /// Repairs, as after a notification of a foreign commit.
     pub fn repair(&mut self) -> Result<SyncReport, SyncError> {
         let plan = self.world.family(self.family).expect("the family is served");
-        self.reconciler.sync(plan, Reason::Repair)
+        self.reconciler.sync(plan, Trigger::repair())
     }
 
-    /// Takes away what lingers.
-    pub fn finish(&mut self) -> Done {
-        let report = self.reconciler.finish().expect("the end of a change");
+    /// Runs what the last sync deferred.
+    pub fn run_deferred(&mut self) -> Done {
+        let report = self.reconciler.run_deferred().expect("the end of a change");
         self.done(report)
     }
 
     /// What changed since the last time.
     pub fn done(&mut self, report: SyncReport) -> Done {
-        let now = Contents::of(&mut self.eyes);
+        let now = Contents::read(&mut self.eyes);
         let difference = self.seen.difference(&now);
         self.seen = now;
-        if report.way == Way::Changed {
+        if report.outcome == SyncOutcome::Incremental {
             let with_stamp = (difference.written + report.commits, difference.removed + report.commits);
             assert_eq!((report.written, report.removed), with_stamp, "{report:?}: {}", difference.text);
         }
@@ -133,7 +135,7 @@ impl<K: NftTables> Lab<K> {
 
     /// What is there now.
     pub fn contents(&mut self) -> Contents {
-        Contents::of(&mut self.eyes)
+        Contents::read(&mut self.eyes)
     }
 
     /// How many elements a set has.
@@ -151,12 +153,12 @@ struct Difference {
 }
 
 impl Contents {
-    fn of(eyes: &mut NftClient) -> Self {
+    fn read(eyes: &mut NftClient) -> Self {
         let mut contents = Self::default();
         let unread = [SetName::Stamp.name(), SetName::Affinity.name()];
         for set in eyes.sets().expect("sets").into_iter().filter(|set| !unread.contains(&set.name)) {
             let seen = eyes.elements(&set.name).expect("elements").unwrap_or_default();
-            assert!(seen.foreign.is_empty(), "elements nobody wrote in {}", set.name);
+            assert!(seen.foreign.is_empty(), "foreign elements in {}", set.name);
             let elements = seen.elements.into_iter().map(|element| (element.key, element.value));
             contents.elements.insert(set.name, elements.collect());
         }

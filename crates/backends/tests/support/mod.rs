@@ -5,6 +5,7 @@
 pub mod counting;
 pub mod iptables;
 pub mod lab;
+pub mod older_layout;
 pub mod stream;
 pub mod xtables;
 
@@ -13,8 +14,9 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, thread};
 
-use ferrule_backends::nftables::{Reason, Reconciler};
-use ferrule_kernel::nft::{Family, NftClient};
+use ferrule_backends::nftables::Reconciler;
+use ferrule_backends::{Trigger, table_family};
+use ferrule_kernel::nft::NftClient;
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::IpFamily;
 use ferrule_testkit::World;
@@ -37,14 +39,6 @@ pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address in a test")
 }
 
-/// The kernel's word for a family.
-pub fn table_family(family: IpFamily) -> Family {
-    match family {
-        IpFamily::V4 => Family::Ip,
-        IpFamily::V6 => Family::Ip6,
-    }
-}
-
 /// A connection to a family's table in the namespace of this thread.
 pub fn client(family: IpFamily) -> NftClient {
     NftClient::open(table_family(family)).expect("a netlink socket")
@@ -64,7 +58,7 @@ pub fn program(net: &NetWorld, world: &World) {
         let plan = plan.clone();
         let synced = net.node().run(move || {
             Reconciler::new(client(family))
-                .sync(&plan, Reason::Look)
+                .sync(&plan, Trigger::verify())
                 .map(|_| ())
                 .map_err(|error| format!("{error:?}"))
         });

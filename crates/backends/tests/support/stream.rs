@@ -14,7 +14,7 @@ pub const TURNS: u8 = 12;
 /// Endpoints of the Service `sticky` that are always there, and how many come and go.
 pub const PERMANENT: u8 = 3;
 pub const PASSING: u8 = 3;
-/// Services that nobody asks, so that there is more to write.
+/// Services without clients, so that there is more to write.
 const OTHERS: u64 = 60;
 
 /// The endpoints of `web` in a plan, by number.
@@ -74,7 +74,7 @@ fn other(plan: u64, number: u64) -> String {
         + &format!("endpoint other-{number} 10.244.3.{} node a\n", number + 1)
 }
 
-/// Numbers that look random, the same for everybody.
+/// Numbers that look random, the same in both processes.
 pub fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,13 +1,14 @@
 //! A world whose iptables rules are kept step by step, in the namespace of this thread, and the text that did each step.
 
+use ferrule_backends::iptables::metrics::RULES_TOTAL;
 use ferrule_backends::iptables::{Host, Reconciler};
-use ferrule_backends::{Reason, RuleCounts, SyncError, SyncReport};
-use ferrule_kernel::iptables::{IptablesError, Programs, RestoreText, Saved, Variant};
-use ferrule_kernel::kernel::XTables;
+use ferrule_backends::{SyncReport, Trigger};
+use ferrule_kernel::iptables::{IptablesCommands, IptablesError, RestoreText, Saved, Variant};
 use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::XTables;
 use ferrule_kernel::subprocess::Cancel;
 use ferrule_model::IpFamily;
-use ferrule_plan::FamilyPlan;
+use ferrule_plan::{FamilyPlan, PlanDelta};
 use ferrule_testkit::World;
 
 /// Tables that remember what was asked of them.
@@ -37,10 +38,10 @@ pub fn world(facts: &str) -> World {
     world
 }
 
-impl Lab<Programs> {
+impl Lab<IptablesCommands> {
     /// A world of these facts, programmed.
-    pub fn of(facts: &str, variant: Variant) -> Self {
-        Self::with(world(facts), Programs::of(Family::Ip, variant), Host::default())
+    pub fn new(facts: &str, variant: Variant) -> Self {
+        Self::with(world(facts), IptablesCommands::new(Family::Ip, variant), Host::default())
     }
 }
 
@@ -49,7 +50,7 @@ impl<K: XTables> Lab<K> {
     pub fn with(world: World, tables: K, host: Host) -> Self {
         let kernel = Recording { tables, texts: Vec::new(), saves: 0 };
         let mut lab = Self { world, reconciler: Reconciler::new(kernel, host) };
-        let _ = lab.look();
+        let _ = lab.verify();
         lab
     }
 
@@ -62,24 +63,29 @@ impl<K: XTables> Lab<K> {
         self.try_then(facts).expect("a change")
     }
 
-    /// The same, where it may fail.
-    pub fn try_then(&mut self, facts: &str) -> Result<SyncReport, SyncError> {
+    /// Says something new without writing it.
+    pub fn say(&mut self, facts: &str) -> PlanDelta {
         let step = self.world.then(facts).expect("facts");
-        let delta = step.deltas.get(IpFamily::V4).cloned().expect("IPv4 is served");
-        let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
-        self.reconciler.sync(plan, Reason::PlanChanged(&delta))
+        step.deltas.get(IpFamily::V4).cloned().expect("IPv4 is served")
     }
 
-    /// Looks whether all is as it should be.
-    pub fn look(&mut self) -> Result<SyncReport, SyncError> {
+    /// The same, where it may fail.
+    pub fn try_then(&mut self, facts: &str) -> Result<SyncReport, IptablesError> {
+        let delta = self.say(facts);
         let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
-        self.reconciler.sync(plan, Reason::Look)
+        self.reconciler.sync(plan, Trigger::Changed(&delta))
     }
 
-    /// Somebody touched the rules.
-    pub fn repair(&mut self) -> Result<SyncReport, SyncError> {
+    /// Makes sure that all is as it should be.
+    pub fn verify(&mut self) -> Result<SyncReport, IptablesError> {
         let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
-        self.reconciler.sync(plan, Reason::Repair)
+        self.reconciler.sync(plan, Trigger::verify())
+    }
+
+    /// Repairs, as after a foreign change.
+    pub fn repair(&mut self) -> Result<SyncReport, IptablesError> {
+        let plan = self.world.family(IpFamily::V4).expect("IPv4 is served");
+        self.reconciler.sync(plan, Trigger::repair())
     }
 
     /// The text of the last restore.
@@ -99,9 +105,14 @@ impl<K: XTables> Lab<K> {
 }
 
 /// How many rules there are in all, in filter and nat.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of rules")]
 pub fn totals(report: &SyncReport) -> (usize, usize) {
-    let RuleCounts { filter, nat, .. } = report.rules.expect("counts");
-    (filter.0, nat.0)
+    let total = |table| {
+        let mut samples = report.samples.iter();
+        let found = samples.find(|sample| *sample.metric == RULES_TOTAL && sample.labels[0] == table);
+        found.expect("a count").value as usize
+    };
+    (total("filter"), total("nat"))
 }
 
 /// The chains a text makes or empties, sorted.

@@ -2,10 +2,9 @@
 //!
 //! Under the name `kube-proxy` only `completion` exists, as with the real one.
 
-use crate::cli::completion::{self, Shell};
-use crate::cli::{docs, help, man, version};
-use crate::config::docs as config_docs;
-use crate::config::suggest::closest;
+use ferrule_config::cli::completion::{self, Shell};
+use ferrule_config::cli::{docs, help, man, version};
+use ferrule_config::{closest, docs as config_docs};
 
 const OWN: [&str; 5] = ["version", "completion", "man", "docs", "help"];
 const UNDER_THE_OTHER_NAME: [&str; 1] = ["completion"];

@@ -1,4 +1,4 @@
-//! A point in time as two clocks have it: one to reckon with, one to show.
+//! A point in time by two clocks: monotonic to compute with, wall clock to show.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,25 @@ use jiff::{Timestamp, Zoned};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// Never jumps.
-    pub steady: Instant,
-    /// What people read.
-    pub shown: Timestamp,
+    pub monotonic: Instant,
+    /// For people.
+    pub wall: Timestamp,
 }
 
 impl Moment {
     /// Now.
     pub fn now() -> Self {
-        Self { steady: Instant::now(), shown: Timestamp::now() }
+        Self { monotonic: Instant::now(), wall: Timestamp::now() }
     }
 
-    /// How long before another one this was.
+    /// The time from this moment to a later one.
     pub fn until(self, later: Self) -> Duration {
-        later.steady.saturating_duration_since(self.steady)
+        later.monotonic.saturating_duration_since(self.monotonic)
     }
 }
 
-/// A time as Go writes it into JSON: RFC 3339 with as many decimals as it takes, in this zone.
-pub fn written(time: Timestamp, zone: &TimeZone) -> String {
+/// A time as Go writes it into JSON: RFC 3339 with as many decimals as needed, in this zone.
+pub fn rfc3339(time: Timestamp, zone: &TimeZone) -> String {
     let zoned = time.to_zoned(zone.clone());
     let decimals = match zoned.subsec_nanosecond() {
         0 => String::new(),
@@ -55,11 +55,11 @@ mod tests {
     fn times_are_written_as_go_writes_them() {
         let at = |text: &str| text.parse::<Timestamp>().expect("a time");
         let utc = TimeZone::UTC;
-        assert_eq!(written(at("2026-11-15T19:28:08.043851760Z"), &utc), "2026-11-15T19:28:08.04385176Z");
-        assert_eq!(written(at("2026-11-15T19:28:08Z"), &utc), "2026-11-15T19:28:08Z");
+        assert_eq!(rfc3339(at("2026-11-15T19:28:08.043851760Z"), &utc), "2026-11-15T19:28:08.04385176Z");
+        assert_eq!(rfc3339(at("2026-11-15T19:28:08Z"), &utc), "2026-11-15T19:28:08Z");
         let east = TimeZone::fixed(jiff::tz::offset(2));
-        assert_eq!(written(at("2026-11-15T19:28:08.5Z"), &east), "2026-11-15T21:28:08.5+02:00");
+        assert_eq!(rfc3339(at("2026-11-15T19:28:08.5Z"), &east), "2026-11-15T21:28:08.5+02:00");
         let odd = TimeZone::fixed(jiff::tz::Offset::from_seconds(-(9 * 3600 + 1800)).expect("an offset"));
-        assert_eq!(written(at("2026-11-15T19:28:08Z"), &odd), "2026-11-15T09:58:08-09:30");
+        assert_eq!(rfc3339(at("2026-11-15T19:28:08Z"), &odd), "2026-11-15T09:58:08-09:30");
     }
 }

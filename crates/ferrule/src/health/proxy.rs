@@ -1,4 +1,4 @@
-//! The health of the proxy itself: a family is ill once something has waited too long to be programmed.
+//! The health of the proxy itself: a family is unhealthy once a change has been pending for too long.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use ferrule_model::{IpFamily, PerFamily};
 use jiff::tz::TimeZone;
 
 use super::Moment;
-use super::clock::written;
+use super::clock::rfc3339;
 
-/// What Go writes for a time that never was.
+/// Go's zero time.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// Whether load balancers should send traffic to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eligibility {
-    /// The Node object is not known, is being deleted, or is about to be by the autoscaler.
+    /// The Node object is unknown, is being deleted, or will be by the autoscaler.
     No,
-    /// It is a node like any other.
+    /// The node stays in the cluster.
     Yes,
 }
 
 /// The health of the proxy.
 #[derive(Clone, Debug)]
 pub struct ProxyHealth {
-    /// How long something may wait.
+    /// How long a change may be pending.
     timeout: Duration,
     families: PerFamily<FamilyHealth>,
     eligibility: Eligibility,
@@ -32,90 +32,105 @@ pub struct ProxyHealth {
 #[derive(Clone, Copy, Debug, Default)]
 struct FamilyHealth {
     last_updated: Option<Moment>,
-    /// Since when something waits.
+    /// Since when a change is pending.
     pending_since: Option<Moment>,
 }
 
-/// What is answered.
+/// The response to a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Whether that is good.
-    pub is_well: bool,
-    /// The text.
+pub struct HealthReport {
+    /// Decides the status code.
+    pub is_healthy: bool,
+    /// The JSON body.
     pub body: String,
 }
 
+/// What the JSON of a health check depends on.
+#[derive(Clone, Copy)]
+struct Page<'a> {
+    now: Moment,
+    zone: &'a TimeZone,
+    is_healthy: bool,
+    /// Only `/healthz` shows it.
+    node_eligible: Option<bool>,
+}
+
 impl ProxyHealth {
-    /// Nothing has happened yet, which counts as well; the Node is not known, which does not.
+    /// Before anything happened: healthy, but not eligible, since the Node is unknown.
     pub fn new(timeout: Duration) -> Self {
         Self { timeout, families: PerFamily::default(), eligibility: Eligibility::No }
     }
 
-    /// Something waits to be programmed.
+    /// A change is pending.
     pub fn queued(&mut self, family: IpFamily, now: Moment) {
         let health = self.families.slot(family).get_or_insert_default();
         health.pending_since.get_or_insert(now);
     }
 
-    /// Everything is programmed.
+    /// All changes are in the kernel.
     pub fn updated(&mut self, family: IpFamily, now: Moment) {
         *self.families.slot(family) = Some(FamilyHealth { last_updated: Some(now), pending_since: None });
     }
 
-    /// Takes over how long something may wait.
+    /// Changes how long a change may be pending.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
-    /// What the Node object says.
+    /// Updates the eligibility from the Node object.
     pub fn set_eligibility(&mut self, eligibility: Eligibility) {
         self.eligibility = eligibility;
     }
 
-    /// Whether nothing has waited too long. A family that was never programmed does not count yet.
-    pub fn is_well(&self, now: Moment) -> bool {
-        self.counting().all(|(_, health)| self.is_family_well(health, now))
+    /// Whether no change has been pending for too long. A family without a first sync does not count yet.
+    pub fn is_healthy(&self, now: Moment) -> bool {
+        self.synced_families().all(|(_, health)| self.is_family_healthy(health, now))
     }
 
-    /// What `/livez` answers.
-    pub fn livez(&self, now: Moment, zone: &TimeZone) -> Report {
-        let is_well = self.is_well(now);
-        Report { is_well, body: self.body(now, zone, (is_well, None)) }
+    /// The report of `/livez`.
+    pub fn livez(&self, now: Moment, zone: &TimeZone) -> HealthReport {
+        let is_healthy = self.is_healthy(now);
+        HealthReport { is_healthy, body: self.body(Page { now, zone, is_healthy, node_eligible: None }) }
     }
 
-    /// What `/healthz` answers.
-    pub fn healthz(&self, now: Moment, zone: &TimeZone) -> Report {
+    /// The report of `/healthz`.
+    pub fn healthz(&self, now: Moment, zone: &TimeZone) -> HealthReport {
         let is_eligible = self.eligibility == Eligibility::Yes;
-        let is_well = self.is_well(now) && is_eligible;
-        Report { is_well, body: self.body(now, zone, (is_well, Some(is_eligible))) }
+        let is_healthy = self.is_healthy(now) && is_eligible;
+        let page = Page { now, zone, is_healthy, node_eligible: Some(is_eligible) };
+        HealthReport { is_healthy, body: self.body(page) }
     }
 
-    fn counting(&self) -> impl Iterator<Item = (IpFamily, &FamilyHealth)> {
+    fn synced_families(&self) -> impl Iterator<Item = (IpFamily, &FamilyHealth)> {
         self.families.iter().filter(|(_, health)| health.last_updated.is_some())
     }
 
-    fn is_family_well(&self, health: &FamilyHealth, now: Moment) -> bool {
+    fn is_family_healthy(&self, health: &FamilyHealth, now: Moment) -> bool {
         health.pending_since.is_none_or(|since| since.until(now) < self.timeout)
     }
 
-    /// Key order and form are kube-proxy's to the byte: some compare them so.
-    fn body(&self, now: Moment, zone: &TimeZone, (is_good, is_eligible): (bool, Option<bool>)) -> String {
-        let time = |moment: Option<Moment>| moment.map_or(NEVER.to_owned(), |at| written(at.shown, zone));
-        let newest = self.counting().filter_map(|(_, health)| health.last_updated).max_by_key(|at| at.steady);
+    /// Equal to kube-proxy's to the byte: some tools compare them so.
+    fn body(&self, page: Page<'_>) -> String {
+        let Page { now, zone, is_healthy: is_good, node_eligible } = page;
+        let time = |moment: Option<Moment>| moment.map_or(NEVER.to_owned(), |at| rfc3339(at.wall, zone));
+        let newest = self
+            .synced_families()
+            .filter_map(|(_, health)| health.last_updated)
+            .max_by_key(|at| at.monotonic);
         let last_updated = time(if is_good { Some(now) } else { newest });
         let current = time(Some(now));
-        let eligible = is_eligible.map_or(String::new(), |is| format!("\"nodeEligible\":{is},"));
+        let eligible = node_eligible.map_or(String::new(), |is| format!("\"nodeEligible\":{is},"));
         let of_family = |(family, health): (IpFamily, &FamilyHealth)| {
             let updated = time(health.last_updated);
-            let is_well = self.is_family_well(health, now);
-            format!("\"{family}\":{{\"lastUpdated\":\"{updated}\",\"healthy\":{is_well}}}")
+            let is_healthy = self.is_family_healthy(health, now);
+            format!("\"{family}\":{{\"lastUpdated\":\"{updated}\",\"healthy\":{is_healthy}}}")
         };
-        let families: Vec<String> = self.counting().map(of_family).collect();
+        let families: Vec<String> = self.synced_families().map(of_family).collect();
         let status = match families.join(",") {
             none if none.is_empty() => String::new(),
             some => format!(",\"status\":{{{some}}}"),
         };
-        let healthy = self.is_well(now);
+        let healthy = self.is_healthy(now);
         format!(
             "{{\"lastUpdated\":\"{last_updated}\",\"currentTime\":\"{current}\",{eligible}\"healthy\":{healthy}{status}}}"
         )

@@ -1,29 +1,29 @@
-//! What load balancers are told about Services with a `healthCheckNodePort`: how many endpoints are on this node.
+//! Health checks of Services with a `healthCheckNodePort`: how many endpoints are on this node.
 
 use std::collections::BTreeMap;
 
 use ferrule_model::ServiceName;
 use ferrule_plan::HealthCheck;
 
-/// The Services of one family that are asked about.
+/// The checked Services of one family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceHealth {
     services: BTreeMap<ServiceName, HealthCheck>,
 }
 
-/// An answer about one Service.
+/// The response to the health check of one Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceAnswer {
+pub struct ServiceHealthReport {
     /// Whether this node should get the Service's traffic.
-    pub is_well: bool,
-    /// How many endpoints are here.
+    pub is_healthy: bool,
+    /// The number of local endpoints.
     pub weight: usize,
-    /// The text.
+    /// The JSON body.
     pub body: String,
 }
 
 impl ServiceHealth {
-    /// Takes over what a Service's check says now; `None` if it has none any more.
+    /// Updates a Service's check; `None` removes it.
     pub fn set(&mut self, name: &ServiceName, check: Option<HealthCheck>) {
         match check {
             Some(check) => drop(self.services.insert(name.clone(), check)),
@@ -31,21 +31,21 @@ impl ServiceHealth {
         }
     }
 
-    /// The port that each Service is asked about on.
+    /// The health check port of each Service.
     pub fn ports(&self) -> impl Iterator<Item = (&ServiceName, u16)> {
         self.services.iter().map(|(name, check)| (name, check.port))
     }
 
-    /// What to answer about a Service; `None` if it is no longer asked about.
-    pub fn answer(&self, name: &ServiceName, is_proxy_well: bool) -> Option<ServiceAnswer> {
+    /// The report about a Service; `None` if it has no check.
+    pub fn report(&self, name: &ServiceName, is_proxy_healthy: bool) -> Option<ServiceHealthReport> {
         let weight = self.services.get(name)?.local_endpoints;
-        // Tabs, and no line end: kube-proxy's to the byte.
+        // Tabs and no line end: equal to kube-proxy's to the byte.
         let body = format!(
-            "{{\n\t\"service\": {{\n\t\t\"namespace\": {},\n\t\t\"name\": {}\n\t}},\n\t\"localEndpoints\": {weight},\n\t\"serviceProxyHealthy\": {is_proxy_well}\n}}",
+            "{{\n\t\"service\": {{\n\t\t\"namespace\": {},\n\t\t\"name\": {}\n\t}},\n\t\"localEndpoints\": {weight},\n\t\"serviceProxyHealthy\": {is_proxy_healthy}\n}}",
             serde_json::Value::from(name.namespace()),
             serde_json::Value::from(name.name()),
         );
-        Some(ServiceAnswer { is_well: weight > 0 && is_proxy_well, weight, body })
+        Some(ServiceHealthReport { is_healthy: weight > 0 && is_proxy_healthy, weight, body })
     }
 }
 
@@ -65,10 +65,10 @@ mod tests {
     fn bodies_are_kube_proxys_to_the_byte() {
         let mut health = ServiceHealth::default();
         health.set(&name("default/web"), Some(check(32000, 1)));
-        let answer = health.answer(&name("default/web"), true).expect("an answer");
+        let report = health.report(&name("default/web"), true).expect("a report");
         let body = "{\n\t\"service\": {\n\t\t\"namespace\": \"default\",\n\t\t\"name\": \"web\"\n\t},\n\t\"localEndpoints\": 1,\n\t\"serviceProxyHealthy\": true\n}";
-        assert_eq!(answer.body, body);
-        assert_eq!(answer.body.len(), 114);
+        assert_eq!(report.body, body);
+        assert_eq!(report.body.len(), 114);
     }
 
     /// Row: server 8.9 #1, 8.9 #3-#6
@@ -76,16 +76,16 @@ mod tests {
     #[test]
     fn a_service_is_well_with_endpoints_here_and_a_proxy_that_is_well() {
         let mut health = ServiceHealth::default();
-        assert_eq!(health.answer(&name("a/b"), true), None, "nobody asks about it");
-        for (endpoints, is_proxy_well, is_well) in
+        assert_eq!(health.report(&name("a/b"), true), None, "it has no check");
+        for (endpoints, is_proxy_healthy, is_healthy) in
             [(0, true, false), (18, true, true), (0, true, false), (18, false, false)]
         {
             health.set(&name("a/b"), Some(check(9376, endpoints)));
-            let answer = health.answer(&name("a/b"), is_proxy_well).expect("an answer");
-            assert_eq!((answer.is_well, answer.weight), (is_well, endpoints));
-            assert!(answer.body.ends_with(&format!("\"serviceProxyHealthy\": {is_proxy_well}\n}}")));
+            let report = health.report(&name("a/b"), is_proxy_healthy).expect("a report");
+            assert_eq!((report.is_healthy, report.weight), (is_healthy, endpoints));
+            assert!(report.body.ends_with(&format!("\"serviceProxyHealthy\": {is_proxy_healthy}\n}}")));
         }
         health.set(&name("a/b"), None);
-        assert_eq!(health.answer(&name("a/b"), true), None);
+        assert_eq!(health.report(&name("a/b"), true), None);
     }
 }

@@ -1,63 +1,48 @@
 //! Conntrack's limits and timeouts: what to write, in which order, and what could not be written.
 
-use std::fmt;
 use std::time::Duration;
 
+use ferrule_config::settings::{ConntrackSettings, KernelValue};
 use ferrule_kernel::sysctl::SysctlError;
 
 use super::HostFiles;
-use crate::causes::with_causes;
-use crate::settings::{ConntrackSettings, KernelValue};
 
 /// The size of conntrack's hash table, of which there is one on the whole host.
-pub const HASH_SIZE: &str = "/sys/module/nf_conntrack/parameters/hashsize";
+const HASH_SIZE: &str = "/sys/module/nf_conntrack/parameters/hashsize";
 const FOLDER: &str = "/proc/sys/net/netfilter";
-/// More than this is never asked for by counting CPUs.
-const MOST_CONNECTIONS: u32 = 1_048_576;
-/// Entries of the hash table hold this many connections each.
+/// kube-proxy's upper bound for a limit scaled by CPUs.
+const MAX_SCALED_CONNECTIONS: u32 = 1_048_576;
+/// kube-proxy's ratio of connections to entries of the hash table.
 const CONNECTIONS_PER_ENTRY: u32 = 4;
 
-/// A setting that stays as it was.
-#[derive(Debug)]
-pub struct Unwritten {
-    /// The file.
-    pub path: String,
-    /// What it was to become; nothing if that depended on what could not be read.
-    pub value: Option<String>,
-    /// Why.
-    pub error: SysctlError,
-}
-
-impl fmt::Display for Unwritten {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&with_causes(&self.error))
-    }
-}
-
-/// How many connections conntrack is to know at most; 0 leaves it alone.
-pub fn max_connections(settings: &ConntrackSettings, cpus: u32) -> u32 {
+/// The limit on connections; 0 leaves the kernel's.
+fn max_connections(settings: &ConntrackSettings, cpus: u32) -> u32 {
     let KernelValue::Set(per_core) = settings.max_per_core else { return 0 };
     match per_core.saturating_mul(cpus) {
         0 => 0,
         // Even if a larger minimum is asked for, as in kube-proxy.
-        scaled if scaled > MOST_CONNECTIONS => MOST_CONNECTIONS,
+        scaled if scaled > MAX_SCALED_CONNECTIONS => MAX_SCALED_CONNECTIONS,
         scaled => scaled.max(settings.min),
     }
 }
 
-/// Writes what differs; goes on after a failure, since each setting helps by itself.
-pub fn set_conntrack(settings: &ConntrackSettings, cpus: u32, files: &mut impl HostFiles) -> Vec<Unwritten> {
+/// Writes what differs; continues after a failure, since the settings are independent.
+pub fn set_conntrack(
+    settings: &ConntrackSettings,
+    cpus: u32,
+    files: &mut impl HostFiles,
+) -> Vec<SysctlError> {
     let mut unwritten = Vec::new();
     let max = max_connections(settings, cpus);
     if max > 0 {
-        match ensure(files, "nf_conntrack_max", max.to_string()) {
-            // Without the limit there is no use for the table.
+        match ensure(files, "nf_conntrack_max", &max.to_string()) {
+            // Without the limit a larger table is useless.
             Ok(()) => unwritten.extend(ensure_hash_size(files, max / CONNECTIONS_PER_ENTRY).err()),
             Err(failed) => unwritten.push(failed),
         }
     }
     for (name, value) in timeouts_and_switches(settings) {
-        unwritten.extend(value.and_then(|value| ensure(files, name, value).err()));
+        unwritten.extend(value.and_then(|value| ensure(files, name, &value).err()));
     }
     unwritten
 }
@@ -76,25 +61,22 @@ fn timeouts_and_switches(settings: &ConntrackSettings) -> [(&'static str, Option
     ]
 }
 
-/// What has the value already is not written: the file may be read-only.
-fn ensure(files: &mut impl HostFiles, name: &str, value: String) -> Result<(), Unwritten> {
+/// A file that has the value already is not written: it may be read-only.
+fn ensure(files: &mut impl HostFiles, name: &str, value: &str) -> Result<(), SysctlError> {
     let path = format!("{FOLDER}/{name}");
     if files.read(&path).is_ok_and(|now| now == value) {
         return Ok(());
     }
-    let written = files.write(&path, &value);
-    written.map_err(|error| Unwritten { path, value: Some(value), error })
+    files.write(&path, value)
 }
 
 /// The table only ever grows.
-fn ensure_hash_size(files: &mut impl HostFiles, entries: u32) -> Result<(), Unwritten> {
-    let failed = |value, error| Unwritten { path: HASH_SIZE.to_owned(), value, error };
-    let now = files.read(HASH_SIZE).map_err(|error| failed(None, error))?;
+fn ensure_hash_size(files: &mut impl HostFiles, entries: u32) -> Result<(), SysctlError> {
+    let now = files.read(HASH_SIZE)?;
     if now.trim().parse::<u32>().is_ok_and(|now| now >= entries) {
         return Ok(());
     }
-    let value = entries.to_string();
-    files.write(HASH_SIZE, &value).map_err(|error| failed(Some(value), error))
+    files.write(HASH_SIZE, &entries.to_string())
 }
 
 #[cfg(test)]

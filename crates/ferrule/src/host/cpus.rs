@@ -1,17 +1,17 @@
-//! How many CPUs the host has online, whatever part of them this process may use.
+//! The number of online CPUs of the host, regardless of this process's affinity.
 
 use super::HostFiles;
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// The host's online CPUs; where the kernel does not list them, those this process sees.
+/// The host's online CPUs, or those of this process if the kernel does not list them.
 pub fn online(files: &impl HostFiles) -> u32 {
     let counted = files.read(ONLINE).ok().and_then(|text| count(&text));
     let seen = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get().try_into().unwrap_or(1));
     counted.unwrap_or_else(seen)
 }
 
-/// How many CPUs a kernel's list has, as in `0-3,8,10-11`.
+/// The number of CPUs in a list such as `0-3,8,10-11`.
 pub fn count(listed: &str) -> Option<u32> {
     let mut count = 0_u32;
     for range in listed.trim().split(',') {

@@ -1,4 +1,4 @@
-//! A connection's socket, which a client that stops reading cannot hold.
+//! A connection's socket with a write timeout, so that a client that stops reading cannot hold it.
 
 use std::future::Future;
 use std::io;
@@ -10,26 +10,26 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::connections::Place;
+use super::connections::ConnectionGuard;
 
-/// A stream that fails once nothing could be written to it for a while, and that tells when everything was.
+/// A stream that fails if nothing can be written for a while, and that reports when everything was.
 #[derive(Debug)]
 pub struct GuardedStream<S> {
     stream: S,
-    place: Arc<Place>,
+    guard: Arc<ConnectionGuard>,
     max_stall: Duration,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> GuardedStream<S> {
-    /// The stream of a connection whose client may take nothing of its answer for this long.
-    pub fn new(stream: S, place: Arc<Place>, max_stall: Duration) -> Self {
-        Self { stream, place, max_stall, stalled: None }
+    /// Fails once a write has stalled for `max_stall`.
+    pub fn new(stream: S, guard: Arc<ConnectionGuard>, max_stall: Duration) -> Self {
+        Self { stream, guard, max_stall, stalled: None }
     }
 
-    /// What a write came to, unless it has waited for too long.
-    fn in_time(
+    /// The result of a write, or a timeout.
+    fn checked(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
@@ -61,7 +61,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.in_time(context, written)
+        self.checked(context, written)
     }
 
     fn poll_write_vectored(
@@ -70,7 +70,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.in_time(context, written)
+        self.checked(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -80,7 +80,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     /// Called once everything was written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-        self.place.is_sent();
+        self.guard.responses_sent();
         Poll::Ready(Ok(()))
     }
 
@@ -100,9 +100,9 @@ mod tests {
 
     async fn guarded(buffer: usize) -> (GuardedStream<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
         let connections = Arc::new(Connections::new(64));
-        let room = connections.room(PortKind::Metrics).await;
+        let permit = connections.acquire(PortKind::Metrics).await;
         let (ours, theirs) = duplex(buffer);
-        (GuardedStream::new(ours, Arc::new(connections.enter(PortKind::Metrics, room)), BRIEFLY), theirs)
+        (GuardedStream::new(ours, Arc::new(connections.register(PortKind::Metrics, permit)), BRIEFLY), theirs)
     }
 
     fn run(test: impl Future<Output = ()>) {

@@ -1,4 +1,4 @@
-//! One scrape for all who ask within a moment: making one costs a thousand times what sending it does.
+//! Caches a scrape for a moment: making one costs a thousand times as much as sending it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use hyper::body::Bytes;
 
 use super::gzip::gzipped;
 
-/// A scrape is no older than this.
+/// How old a cached scrape may be.
 const MAX_AGE: Duration = Duration::from_millis(50);
 
-/// The last scrape.
+/// The last scrape, shared by all requests of a moment.
 #[derive(Debug, Default)]
-pub struct SharedScrape {
+pub struct ScrapeCache {
     last: Mutex<Option<Scrape>>,
 }
 
@@ -20,23 +20,22 @@ pub struct SharedScrape {
 struct Scrape {
     made: Instant,
     plain: Bytes,
-    /// Made for the first who wants it.
+    /// Compressed on first use.
     gzipped: Option<Bytes>,
 }
 
-/// The form of a scrape.
+/// A scrape, compressed or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scraped {
-    /// As it is.
+pub enum ScrapeBody {
+    /// Uncompressed.
     Plain(Bytes),
     /// Compressed.
     Gzipped(Bytes),
 }
 
-impl SharedScrape {
-    /// The scrape of this moment, made unless there is one. Only those who serve metrics wait for it: the proxy's loop never takes
-    /// this lock.
-    pub fn get(&self, wants_gzip: bool, now: Instant, make: impl FnOnce() -> Vec<u8>) -> Scraped {
+impl ScrapeCache {
+    /// The cached scrape, or a new one if it is too old. Only the metrics server waits for this lock, never the proxy's loop.
+    pub fn get(&self, wants_gzip: bool, now: Instant, make: impl FnOnce() -> Vec<u8>) -> ScrapeBody {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = last.take().filter(|scrape| now.saturating_duration_since(scrape.made) < MAX_AGE);
         let scrape =
@@ -45,8 +44,8 @@ impl SharedScrape {
             scrape.gzipped = scrape.gzipped.take().or_else(|| gzipped(&scrape.plain).map(Bytes::from));
         }
         match &scrape.gzipped {
-            Some(bytes) if wants_gzip => Scraped::Gzipped(bytes.clone()),
-            _ => Scraped::Plain(scrape.plain.clone()),
+            Some(bytes) if wants_gzip => ScrapeBody::Gzipped(bytes.clone()),
+            _ => ScrapeBody::Plain(scrape.plain.clone()),
         }
     }
 }
@@ -57,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_scrape_is_made_at_most_every_fifty_milliseconds_and_shared() {
-        let (shared, start) = (SharedScrape::default(), Instant::now());
+        let (shared, start) = (ScrapeCache::default(), Instant::now());
         let mut made = 0;
         let mut scrapes = Vec::new();
         for milliseconds in 0..1000 {
@@ -67,18 +66,20 @@ mod tests {
             };
             scrapes.push(shared.get(false, start + Duration::from_millis(milliseconds), render));
         }
-        assert_eq!(scrapes[999], Scraped::Plain("scrape 20".into()));
+        assert_eq!(scrapes[999], ScrapeBody::Plain("scrape 20".into()));
         assert_eq!(made, 20);
-        let (Scraped::Plain(one), Scraped::Plain(other)) = (&scrapes[0], &scrapes[49]) else { panic!() };
+        let (ScrapeBody::Plain(one), ScrapeBody::Plain(other)) = (&scrapes[0], &scrapes[49]) else {
+            panic!()
+        };
         assert_eq!(one.as_ptr(), other.as_ptr(), "no copies");
     }
 
     #[test]
     fn it_is_compressed_once() {
-        let (shared, now) = (SharedScrape::default(), Instant::now());
+        let (shared, now) = (ScrapeCache::default(), Instant::now());
         let get = || match shared.get(true, now, || vec![b'x'; 10_000]) {
-            Scraped::Gzipped(bytes) => bytes,
-            Scraped::Plain(_) => panic!("not compressed"),
+            ScrapeBody::Gzipped(bytes) => bytes,
+            ScrapeBody::Plain(_) => panic!("not compressed"),
         };
         let (one, other) = (get(), get());
         assert!(one.len() < 1000);

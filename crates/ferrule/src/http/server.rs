@@ -1,8 +1,7 @@
-//! Talks HTTP/1.1: takes connections, bounds what each may cost, asks the pages.
+//! Speaks HTTP/1.1: accepts connections, bounds their cost, calls the handler.
 //!
-//! Nobody can hold a port: [`super::connections`] bounds how many connections there are, and here the time and size of what a
-//! request may say before it is answered are bounded. Requests that come one behind the other on a connection take turns with
-//! those of other connections.
+//! No client can hold a port: [`super::connections`] limits the number of connections, and the time and size of a request are
+//! limited here. Pipelined requests take turns with those of other connections.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,7 +15,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper::{HeaderMap, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -26,128 +25,131 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use super::connections::{Connections, Place, PortKind, Room};
+use super::connections::{ConnectionGuard, ConnectionPermit, Connections, PortKind};
 use super::guarded_stream::GuardedStream;
-use super::{Answer, Method, Pages, Question, SlowPage};
+use super::{BlockingResponse, Handler, Method, Request, Response};
 use crate::panics::{Panicked, contained, contained_future};
 
-/// So long a client may take to say what it wants, and may be silent after an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// So long a client may take nothing of its answer.
-const MAX_STALL: Duration = Duration::from_secs(10);
+/// How long a client may take to send a request, and may be idle after a response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may read nothing of its response.
+const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection lasts no longer than this, whatever happens on it.
-const LONGEST: Duration = Duration::from_mins(10);
-/// What a request's head may be long, and with it what is read ahead of requests that wait for their turn.
-const LARGEST_HEAD: usize = 16 * 1024;
-/// What may be sent along with a request.
-const LARGEST_BODY: usize = 4096;
-/// After a failure to accept (no descriptors left, say), there is a pause.
-const PAUSE: Duration = Duration::from_millis(50);
+const MAX_CONNECTION_AGE: Duration = Duration::from_mins(10);
+/// The maximum length of a request's head, and so of what is read ahead of pipelined requests.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+const MAX_BODY_BYTES: usize = 4096;
+/// The pause after a failure to accept, for example without free descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Pages on a port.
+/// Serves a handler on a port.
 pub struct Server {
-    /// What is answered.
-    pub pages: Arc<dyn Pages>,
-    /// What the port is for.
+    /// Makes the responses.
+    pub handler: Arc<dyn Handler>,
+    /// The kind of port, which has a share of the connections.
     pub kind: PortKind,
     /// The connections of all ports.
     pub connections: Arc<Connections>,
-    /// Slow pages that may be made at a time.
-    pub slow_pages: Arc<Semaphore>,
+    /// Limits concurrent blocking responses.
+    pub blocking_permits: Arc<Semaphore>,
 }
 
 impl Server {
-    /// Serves on a socket until it is cancelled; its connections end with it.
+    /// Serves on a socket until the future is dropped; its connections end with it.
     pub async fn serve(self: Arc<Self>, listener: std::net::TcpListener) -> io::Result<Infallible> {
         listener.set_nonblocking(true)?;
-        // tokio's listener cannot be waited for without accepting. A stream can, and is nothing but a socket.
+        // tokio's listener cannot be waited for without accepting. A stream can, and is just a socket.
         let listener = TcpStream::from_std(OwnedFd::from(listener).into())?;
         let mut open = JoinSet::new();
         loop {
             listener.readable().await?;
-            // Before there is another socket, so that there are never more than may be.
-            let room = self.connections.room(self.kind).await;
+            // Before accepting, so that the limit is never exceeded.
+            let permit = self.connections.acquire(self.kind).await;
             while open.try_join_next().is_some() {}
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match listener.try_io(Interest::READABLE, || Ok(accept_with(&listener, flags)?)) {
                 Ok(socket) => {
-                    self.connections.is_not_exhausted();
-                    self.attend(socket, room, &mut open);
-                    // Whoever connects without end must not keep those who are connected from being served.
+                    self.connections.accepted();
+                    self.serve_connection(socket, permit, &mut open);
+                    // A flood of new connections must not starve the open ones.
                     tokio::task::yield_now().await;
                 }
-                // The client went away in the meantime, or is none.
+                // The client is gone already, or there was none.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock || is_about_one_client(&error) => {}
                 Err(error) => {
-                    drop(room);
-                    if self.connections.is_exhausted() {
-                        warn!(err = %error, "Cannot accept connections, idle ones are closed");
+                    drop(permit);
+                    if self.connections.accept_failed() {
+                        warn!(err = %error, "Cannot accept connections, closing idle ones");
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    fn attend(self: &Arc<Self>, socket: OwnedFd, room: Room, open: &mut JoinSet<()>) {
-        let place = Arc::new(self.connections.enter(self.kind, room));
-        let (id, server) = (place.id(), Arc::clone(self));
+    fn serve_connection(self: &Arc<Self>, socket: OwnedFd, permit: ConnectionPermit, open: &mut JoinSet<()>) {
+        let guard = Arc::new(self.connections.register(self.kind, permit));
+        let (id, server) = (guard.id(), Arc::clone(self));
         let serving = async move {
-            if let Err(panicked) = contained_future(server.converse(socket, place)).await {
-                panicked.tell("a connection");
+            if let Err(panicked) = contained_future(server.run_connection(socket, guard)).await {
+                panicked.log("a connection");
             }
         };
-        self.connections.served_by(id, open.spawn(serving));
+        self.connections.set_task(id, open.spawn(serving));
     }
 
-    /// What goes wrong on a connection is the client's to notice.
-    async fn converse(self: Arc<Self>, socket: OwnedFd, place: Arc<Place>) {
+    /// Errors of a connection are not logged: the client notices.
+    async fn run_connection(self: Arc<Self>, socket: OwnedFd, guard: Arc<ConnectionGuard>) {
         let Ok(stream) = TcpStream::from_std(socket.into()) else { return };
-        let stream = GuardedStream::new(stream, Arc::clone(&place), MAX_STALL);
-        let answering = service_fn(move |request| {
-            let (server, place) = (Arc::clone(&self), Arc::clone(&place));
-            async move { Ok::<_, Infallible>(server.respond(request, &place).await) }
+        let stream = GuardedStream::new(stream, Arc::clone(&guard), WRITE_STALL_TIMEOUT);
+        let service = service_fn(move |request| {
+            let (server, guard) = (Arc::clone(&self), Arc::clone(&guard));
+            async move { Ok::<_, Infallible>(server.respond(request, &guard).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
-            .max_buf_size(LARGEST_HEAD)
-            .serve_connection(TokioIo::new(stream), answering);
-        let _ = tokio::time::timeout(LONGEST, connection).await;
+            .header_read_timeout(REQUEST_TIMEOUT)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let _ = tokio::time::timeout(MAX_CONNECTION_AGE, connection).await;
     }
 
-    async fn respond(&self, request: Request<Incoming>, place: &Place) -> Response<Full<Bytes>> {
-        let question = question(request).await;
-        // The turn of others, however many requests wait on this connection.
+    async fn respond(
+        &self,
+        request: hyper::Request<Incoming>,
+        guard: &ConnectionGuard,
+    ) -> hyper::Response<Full<Bytes>> {
+        let request = read_request(request).await;
+        // Other connections take their turn, however many requests are pipelined on this one.
         tokio::task::yield_now().await;
-        let answer = match question {
-            Some(question) => self.answer(&question, place).await,
-            None => Answer::text(413, "request body too large\n"),
+        let response = match request {
+            Some(request) => self.handle(&request, guard).await,
+            None => Response::text(413, "request body too large\n"),
         };
-        let answer = if self.connections.has_memory_for(self.kind, answer.body.len()) {
-            answer
+        let response = if self.connections.reserve_memory(self.kind, response.body.len()) {
+            response
         } else {
-            Answer::text(503, "too many answers wait to be read\n")
+            Response::text(503, "too many responses are waiting to be read\n")
         };
-        place.is_answered(answer.body.len());
-        wire(answer)
+        guard.response_started(response.body.len());
+        to_hyper(response)
     }
 
-    async fn answer(&self, question: &Question, place: &Place) -> Answer {
-        let answer = match contained(|| self.pages.slow(question)) {
-            Ok(Some(page)) => {
-                let Ok(_turn) = self.slow_pages.try_acquire() else {
-                    return Answer::text(503, "others wait for such pages already, ask again later\n");
+    async fn handle(&self, request: &Request, guard: &ConnectionGuard) -> Response {
+        let response = match contained(|| self.handler.handle_blocking(request)) {
+            Ok(Some(response)) => {
+                let Ok(_permit) = self.blocking_permits.try_acquire() else {
+                    return Response::text(503, "too many such requests at a time, try again later\n");
                 };
-                place.waits_for_slow_page();
-                patiently(page).await
+                guard.blocking_started();
+                run_blocking(response).await
             }
-            Ok(None) => contained(|| self.pages.answer(question)),
+            Ok(None) => contained(|| self.handler.handle(request)),
             Err(panicked) => Err(panicked),
         };
-        answer.unwrap_or_else(|panicked| {
-            panicked.tell(&question.path);
-            Answer::text(500, "making this page failed\n")
+        response.unwrap_or_else(|panicked| {
+            panicked.log(&request.path);
+            Response::text(500, "the handler of this page failed\n")
         })
     }
 }
@@ -170,12 +172,12 @@ fn is_about_one_client(error: &io::Error) -> bool {
     codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 
-/// What is asked; `None` if too much is sent along, or too slowly.
-async fn question(request: Request<Incoming>) -> Option<Question> {
+/// Reads a request completely; `None` if its body is too long or too slow.
+async fn read_request(request: hyper::Request<Incoming>) -> Option<Request> {
     let (head, body) = request.into_parts();
-    let body = tokio::time::timeout(PATIENCE, Limited::new(body, LARGEST_BODY).collect()).await;
+    let body = tokio::time::timeout(REQUEST_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
     let Ok(Ok(body)) = body else { return None };
-    Some(Question {
+    Some(Request {
         method: method(&head.method),
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
@@ -185,19 +187,18 @@ async fn question(request: Request<Incoming>) -> Option<Question> {
     })
 }
 
-/// Waits for a page on another thread. If the client goes, so does this, and the page is told.
-async fn patiently(page: SlowPage) -> Result<Answer, Panicked> {
-    let gone = Gone::default();
-    let is_gone = Arc::clone(&gone.0);
-    let making = tokio::task::spawn_blocking(move || contained(|| page(&is_gone)));
-    making.await.unwrap_or_else(|_| Ok(Answer::text(500, "this page is not made any more\n")))
+/// Makes a response on another thread. If the client disconnects this future is dropped, which sets the flag.
+async fn run_blocking(response: BlockingResponse) -> Result<Response, Panicked> {
+    let cancel = CancelOnDrop::default();
+    let is_cancelled = Arc::clone(&cancel.0);
+    let task = tokio::task::spawn_blocking(move || contained(|| response(&is_cancelled)));
+    task.await.unwrap_or_else(|_| Ok(Response::text(500, "the server is shutting down\n")))
 }
 
-/// Says so when it is dropped.
 #[derive(Default)]
-struct Gone(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Gone {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -223,10 +224,11 @@ fn is_gzip(coding: &str) -> bool {
         || name.trim() == "gzip" && weight.replace(' ', "").starts_with("q=0.")
 }
 
-fn wire(answer: Answer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(answer.body));
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    for (name, value) in answer.headers {
+fn to_hyper(response: Response) -> hyper::Response<Full<Bytes>> {
+    let Response { status, headers, body } = response;
+    let mut response = hyper::Response::new(Full::new(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in headers {
         if let Ok(value) = HeaderValue::from_str(&value) {
             response.headers_mut().insert(HeaderName::from_static(name), value);
         }

@@ -1,8 +1,8 @@
-//! Load balancers' health checks: for each Service with a `healthCheckNodePort` a listener that tells how many of its
+//! Load balancers' health checks: for each Service with a `healthCheckNodePort`, a listener that reports how many of its
 //! endpoints are on this node.
 //!
-//! The proxy's loop says which checks there are and goes on; sockets are opened and closed on the thread that serves health, in
-//! `listeners`. Each family binds sockets of its own alone.
+//! The proxy's loop sets which checks there are and continues; `listeners` opens and closes sockets on the health thread. Each
+//! family has its own sockets.
 
 mod listeners;
 
@@ -15,55 +15,55 @@ use hyper::body::Bytes;
 use tokio::sync::watch;
 
 use super::connections::PortKind;
-use super::hosting::Hosting;
-use super::{Answer, Pages, Question};
+use super::runtime::HttpRuntime;
+use super::{Handler, Request, Response};
 use crate::health::{Moment, ServiceHealth};
 use crate::status::Status;
 use listeners::Listeners;
 
-/// The addresses that checks are answered on.
+/// The addresses that checks listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddresses {
     /// Every address of the family.
     All,
-    /// These.
+    /// Only these.
     Only(Vec<IpAddr>),
 }
 
-/// What is to be listened on in one family.
+/// The listeners that there should be in one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct DesiredListeners {
     addresses: ListenAddresses,
     ports: Arc<BTreeMap<ServiceName, u16>>,
 }
 
-impl Default for Wanted {
+impl Default for DesiredListeners {
     fn default() -> Self {
         Self { addresses: ListenAddresses::Only(Vec::new()), ports: Arc::default() }
     }
 }
 
-/// The health checks of Services. None of its functions waits.
+/// The health checks of Services. No function blocks.
 pub struct ServiceChecks {
-    wanted: watch::Sender<PerFamily<Wanted>>,
+    wanted: watch::Sender<PerFamily<DesiredListeners>>,
     status: Arc<Status>,
 }
 
 impl ServiceChecks {
-    /// None yet.
-    pub fn start(status: Arc<Status>, hosting: &Hosting) -> Self {
+    /// Starts without any check.
+    pub fn start(status: Arc<Status>, runtime: &HttpRuntime) -> Self {
         let (wanted, changes) = watch::channel(PerFamily::default());
-        let listeners = Listeners::new(Arc::clone(&status), hosting.clone());
-        hosting.thread_of(PortKind::ServiceChecks).spawn(listeners.keep_open(changes));
+        let listeners = Listeners::new(Arc::clone(&status), runtime.clone());
+        runtime.handle(PortKind::ServiceChecks).spawn(listeners.run(changes));
         Self { wanted, status }
     }
 
-    /// Takes over other addresses; all listeners are opened anew.
+    /// Changes the addresses; all listeners are reopened.
     pub fn set_addresses(&self, family: IpFamily, addresses: ListenAddresses) {
         self.change(family, |wanted| wanted.addresses = addresses);
     }
 
-    /// Has the Services listened for that are checked now, and no others.
+    /// Listens for the Services that have a check now, and no others.
     pub fn sync(&self, family: IpFamily) {
         let ports = {
             let services = self.status.services();
@@ -73,7 +73,7 @@ impl ServiceChecks {
         self.change(family, |wanted| wanted.ports = Arc::new(ports));
     }
 
-    fn change(&self, family: IpFamily, change: impl FnOnce(&mut Wanted)) {
+    fn change(&self, family: IpFamily, change: impl FnOnce(&mut DesiredListeners)) {
         self.wanted.send_if_modified(|all| {
             let before = all.get(family).cloned().unwrap_or_default();
             let mut now = before.clone();
@@ -85,23 +85,24 @@ impl ServiceChecks {
     }
 }
 
-/// What one Service's listener answers, whatever the path.
-pub struct CheckPages {
+/// Handles requests to one Service's listener, whatever the path.
+pub struct ServiceCheckHandler {
     family: IpFamily,
     service: ServiceName,
     status: Arc<Status>,
 }
 
-impl Pages for CheckPages {
-    fn answer(&self, _: &Question) -> Answer {
-        let is_proxy_well = self.status.health().is_well(Moment::now());
+impl Handler for ServiceCheckHandler {
+    fn handle(&self, _: &Request) -> Response {
+        let is_proxy_healthy = self.status.health().is_healthy(Moment::now());
         let services = self.status.services();
-        let answer = services.get(self.family).and_then(|health| health.answer(&self.service, is_proxy_well));
-        match answer {
-            Some(answer) => Answer::json(if answer.is_well { 200 } else { 503 }, answer.body)
-                .with("x-load-balancing-endpoint-weight", answer.weight.to_string()),
-            // The Service went away while somebody asked.
-            None => Answer { status: 200, headers: Vec::new(), body: Bytes::new() },
+        let report =
+            services.get(self.family).and_then(|health| health.report(&self.service, is_proxy_healthy));
+        match report {
+            Some(report) => Response::json(if report.is_healthy { 200 } else { 503 }, report.body)
+                .with("x-load-balancing-endpoint-weight", report.weight.to_string()),
+            // The Service was deleted during the request.
+            None => Response { status: 200, headers: Vec::new(), body: Bytes::new() },
         }
     }
 }

@@ -1,23 +1,22 @@
-//! `/statusz`: since when this program runs, and as which version.
+//! `/statusz`: start time and version of this process.
 
 use std::time::Duration;
 
+use ferrule_config::cli::version::{FERRULE, KUBERNETES};
 use jiff::Timestamp;
 
-use super::zpages::{Form, for_people, form, structured};
-use super::{Answer, Question};
-use crate::cli::version::{FERRULE, KUBERNETES};
+use super::zpages::{Form, form, object_page, text_page};
+use super::{Request, Response};
 
 /// The pages that are listed.
 const PATHS: [&str; 5] = ["/configz", "/flagz", "/healthz", "/metrics", "/proxyMode"];
 
-/// The page, for a program that was started then and has run so long.
-pub fn page(question: &Question, started: Timestamp, up: Duration) -> Answer {
-    match form(question, "Statusz") {
-        Ok(Form::Text) => for_people("statusz", pairs(started, up)),
-        Ok(Form::Json(version)) => structured((false, version), "Statusz", object(started, up)),
-        Ok(Form::Yaml(version)) => structured((true, version), "Statusz", object(started, up)),
-        Err(refusal) => refusal,
+/// The page of a process that started at `started` and has been up for `up`.
+pub fn page(request: &Request, started: Timestamp, up: Duration) -> Response {
+    match form(request, "Statusz") {
+        Ok(Form::Text) => text_page("statusz", pairs(started, up)),
+        Ok(Form::Object { format, version }) => object_page(format, version, "Statusz", object(started, up)),
+        Err(not_acceptable) => not_acceptable,
     }
 }
 
@@ -52,7 +51,7 @@ fn object(started: Timestamp, up: Duration) -> serde_json::Map<String, serde_jso
     }
 }
 
-/// There is no Go; what stands in its place says what there is.
+/// There is no Go; the field names what there is instead.
 fn runtime() -> String {
     format!("none (ferrule {FERRULE})")
 }

@@ -1,27 +1,39 @@
-//! What `/flagz` and `/statusz` share: the choice between text for people and structure for programs.
+//! Content negotiation of `/flagz` and `/statusz`: text for people, or JSON and YAML for programs.
 
 use std::fmt::Write as _;
 
-use super::{Answer, Question};
+use super::{Request, Response};
 
 const GROUP: &str = "config.k8s.io";
-/// Between a name and a value in the text form; which one is used changes, so that nobody parses it.
+/// Between a name and a value in the text form. Varies, so that no program parses it.
 const DELIMITERS: [&str; 4] = [":", ": ", "=", " "];
 
-/// What is wanted.
+/// The negotiated form of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Text for people.
     Text,
-    /// An object of this version of the API.
-    Json(&'static str),
-    /// The same in YAML.
-    Yaml(&'static str),
+    /// An API object.
+    Object {
+        /// JSON or YAML.
+        format: Format,
+        /// The version of the API.
+        version: &'static str,
+    },
 }
 
-/// The form somebody asks for, or the answer that there is none such. `kind` is `Statusz` or `Flagz`.
-pub fn form(question: &Question, kind: &str) -> Result<Form, Answer> {
-    let mut wanted = question.accept.split(',').map(str::trim).filter(|part| !part.is_empty()).peekable();
+/// How an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+}
+
+/// The form that the request accepts, or the response 406. `kind` is `Statusz` or `Flagz`.
+pub fn form(request: &Request, kind: &str) -> Result<Form, Response> {
+    let mut wanted = request.accept.split(',').map(str::trim).filter(|part| !part.is_empty()).peekable();
     if wanted.peek().is_none() {
         return Ok(Form::Text);
     }
@@ -42,13 +54,13 @@ fn offered(part: &str, kind: &str) -> Option<Form> {
     let is_ours = value("g") == Some(GROUP) && value("as") == Some(kind) && !version.is_empty();
     match media {
         "text/plain" | "*/*" | "text/*" => Some(Form::Text),
-        "application/json" if is_ours => Some(Form::Json(version)),
-        "application/yaml" if is_ours => Some(Form::Yaml(version)),
+        "application/json" if is_ours => Some(Form::Object { format: Format::Json, version }),
+        "application/yaml" if is_ours => Some(Form::Object { format: Format::Yaml, version }),
         _ => None,
     }
 }
 
-fn unacceptable(kind: &str) -> Answer {
+fn unacceptable(kind: &str) -> Response {
     let kinds: Vec<String> = ["application/json", "application/yaml"]
         .into_iter()
         .flat_map(|media| ["v1beta1", "v1alpha1"].map(|version| with_parameters(media, version, kind)))
@@ -63,38 +75,38 @@ fn unacceptable(kind: &str) -> Answer {
         "reason": "NotAcceptable",
         "code": 406,
     });
-    Answer::json(406, format!("{status}\n"))
+    Response::json(406, format!("{status}\n"))
 }
 
 fn with_parameters(media: &str, version: &str, kind: &str) -> String {
     format!("{media};g={GROUP};v={version};as={kind}")
 }
 
-/// A structured page: an object of this version, as JSON or as YAML.
-pub fn structured(
-    (is_yaml, version): (bool, &str),
+/// An API object of this kind and version.
+pub fn object_page(
+    format: Format,
+    version: &str,
     kind: &str,
     mut object: serde_json::Map<String, serde_json::Value>,
-) -> Answer {
+) -> Response {
     object.insert("kind".to_owned(), kind.into());
     object.insert("apiVersion".to_owned(), format!("{GROUP}/{version}").into());
     object.insert("metadata".to_owned(), serde_json::json!({ "name": "kube-proxy" }));
     let value = serde_json::Value::Object(object);
-    let (media, body) = if is_yaml {
-        ("application/yaml", serde_saphyr::to_string(&value).unwrap_or_default())
-    } else {
-        ("application/json", format!("{value}\n"))
+    let (media, body) = match format {
+        Format::Json => ("application/json", format!("{value}\n")),
+        Format::Yaml => ("application/yaml", serde_saphyr::to_string(&value).unwrap_or_default()),
     };
-    let answer = Answer::of(&with_parameters(media, version, kind), 200, body);
+    let response = Response::new(&with_parameters(media, version, kind), 200, body);
     if version == "v1alpha1" {
         let warning = format!("299 - \"{GROUP}/v1alpha1 {kind} is deprecated, use v1beta1\"");
-        return answer.with("warning", warning);
+        return response.with("warning", warning);
     }
-    answer
+    response
 }
 
-/// A page for people: a title, a word of caution, and pairs with a delimiter that is not the same every time.
-pub fn for_people(title: &str, pairs: impl IntoIterator<Item = (String, String)>) -> Answer {
+/// Text for people: a title, a warning, and pairs with a delimiter that varies.
+pub fn text_page(title: &str, pairs: impl IntoIterator<Item = (String, String)>) -> Response {
     let nanoseconds = jiff::Timestamp::now().subsec_nanosecond();
     let delimiter = DELIMITERS[usize::try_from(nanoseconds / 7).unwrap_or_default() % DELIMITERS.len()];
     let mut text = format!(
@@ -103,32 +115,35 @@ pub fn for_people(title: &str, pairs: impl IntoIterator<Item = (String, String)>
     for (name, value) in pairs {
         let _ = writeln!(text, "{name}{delimiter}{value}");
     }
-    Answer::text(200, text)
+    Response::text(200, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn asked(accept: &str) -> Result<Form, Answer> {
-        form(&Question { accept: accept.to_owned(), ..Question::get("/statusz") }, "Statusz")
+    fn negotiated(accept: &str) -> Result<Form, Response> {
+        form(&Request { accept: accept.to_owned(), ..Request::get("/statusz") }, "Statusz")
     }
 
     #[test]
     fn programs_must_say_which_structure_they_know() {
         for text in ["", "*/*", "text/plain", "text/html, */*;q=0.8"] {
-            assert_eq!(asked(text), Ok(Form::Text), "{text}");
+            assert_eq!(negotiated(text), Ok(Form::Text), "{text}");
         }
-        assert_eq!(asked("application/json;v=v1beta1;g=config.k8s.io;as=Statusz"), Ok(Form::Json("v1beta1")));
         assert_eq!(
-            asked("application/yaml; as=Statusz; g=config.k8s.io; v=v1alpha1"),
-            Ok(Form::Yaml("v1alpha1"))
+            negotiated("application/json;v=v1beta1;g=config.k8s.io;as=Statusz"),
+            Ok(Form::Object { format: Format::Json, version: "v1beta1" })
+        );
+        assert_eq!(
+            negotiated("application/yaml; as=Statusz; g=config.k8s.io; v=v1alpha1"),
+            Ok(Form::Object { format: Format::Yaml, version: "v1alpha1" })
         );
         for wrong in ["application/json", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz", "image/png"]
         {
-            let refused = asked(wrong).expect_err(wrong);
-            assert_eq!(refused.status, 406);
-            assert!(String::from_utf8_lossy(&refused.body).contains("as=Statusz"));
+            let rejected = negotiated(wrong).expect_err(wrong);
+            assert_eq!(rejected.status, 406);
+            assert!(String::from_utf8_lossy(&rejected.body).contains("as=Statusz"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Text of bounded length: what an object, a file or another program says may be megabytes, and one line of the log must not be.
+//! Text of bounded length: a value may come from an object, a file or another program and have megabytes.
 
 use std::fmt::{self, Write};
 
@@ -17,15 +17,15 @@ impl BoundedText {
         Self { kept: String::new(), limit, cut: 0 }
     }
 
-    /// What a value prints, cut if it is longer.
-    pub fn of(limit: usize, value: fmt::Arguments<'_>) -> String {
+    /// Formats a value, cut to the limit.
+    pub fn format(limit: usize, value: fmt::Arguments<'_>) -> String {
         let mut text = Self::new(limit);
-        // Writing here fails only if the value's own formatting does; what it printed until then is shown.
+        // Fails only if the value's own formatting does; what it printed until then is shown.
         let _ = text.write_fmt(value);
         text.finish()
     }
 
-    /// The text, and behind it how much is missing.
+    /// The text, followed by how much is missing.
     pub fn finish(mut self) -> String {
         if self.cut > 0 {
             // Writing to a String cannot fail.
@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn what_fits_is_kept_and_the_rest_is_counted() {
-        assert_eq!(BoundedText::of(3, format_args!("abc")), "abc");
-        assert_eq!(BoundedText::of(3, format_args!("{}{}", "ab", "cd")), "abc… (1 bytes more)");
-        assert_eq!(BoundedText::of(3, format_args!("aéé")), "aé… (2 bytes more)");
-        assert_eq!(BoundedText::of(2, format_args!("aé{}", "b")), "a… (3 bytes more)", "no holes");
-        assert_eq!(BoundedText::of(0, format_args!("")), "");
+        assert_eq!(BoundedText::format(3, format_args!("abc")), "abc");
+        assert_eq!(BoundedText::format(3, format_args!("{}{}", "ab", "cd")), "abc… (1 bytes more)");
+        assert_eq!(BoundedText::format(3, format_args!("aéé")), "aé… (2 bytes more)");
+        assert_eq!(BoundedText::format(2, format_args!("aé{}", "b")), "a… (3 bytes more)", "no holes");
+        assert_eq!(BoundedText::format(0, format_args!("")), "");
     }
 }

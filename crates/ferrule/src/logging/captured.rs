@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
+use ferrule_config::settings::LoggingSettings;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 use super::sink::Sink;
 use super::{LogHandle, layer};
-use crate::settings::LoggingSettings;
 
 /// A stream that remembers.
 #[derive(Clone, Default)]

@@ -9,12 +9,12 @@ use super::bounded::BoundedText;
 
 /// The message is ours, but for flags and gates that are quoted in it.
 const MAX_MESSAGE: usize = 16 * 1024;
-/// A refused configuration names all that is wrong with it.
+/// An invalid configuration lists everything that is wrong with it.
 const MAX_ERROR: usize = 4 * 1024;
-/// Names, fields of objects, what another program said.
+/// Names, fields of objects, output of other programs.
 const MAX_VALUE: usize = 1024;
 
-/// A field's value, in the two kinds the formats tell apart.
+/// A field's value; the formats distinguish two kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
     /// Anything with a text.
@@ -43,7 +43,7 @@ impl EventFields {
             "err" => MAX_ERROR,
             _ => MAX_VALUE,
         };
-        let text = BoundedText::of(limit, value);
+        let text = BoundedText::format(limit, value);
         match field.name() {
             "message" => self.message = text,
             "err" => self.error = Some(text),
@@ -81,7 +81,7 @@ impl Visit for EventFields {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        // JSON has no word for infinity and NaN.
+        // JSON has no infinity and NaN.
         if value.is_finite() {
             self.literal(field, value.to_string());
         } else {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use ferrule_config::go::is_printable;
 use tracing::Level;
 
 use super::fields::FieldValue;
 use super::layer::Line;
-use crate::go::is_printable;
 
 /// The line, with its end.
 pub fn render(line: &Line<'_>) -> String {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ferrule_config::settings::LogFormat;
 use jiff::Zoned;
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -13,14 +14,13 @@ use super::queue::Importance;
 use super::sink::Sink;
 use super::verbosity::{Verbosity, of_level};
 use super::{UNSTRUCTURED, json, text};
-use crate::settings::LogFormat;
 
-/// Everything one line is made of.
+/// The contents of one line.
 #[derive(Debug)]
 pub struct Line<'a> {
     /// When.
     pub time: &'a Zoned,
-    /// How bad.
+    /// The severity.
     pub level: Level,
     /// The source file.
     pub file: &'a str,
@@ -28,9 +28,9 @@ pub struct Line<'a> {
     pub row: u32,
     /// Its verbosity.
     pub verbosity: u32,
-    /// Whether the message stands without quotes.
+    /// Whether the message is written without quotes.
     pub unstructured: bool,
-    /// What it says.
+    /// The message and its fields.
     pub fields: &'a EventFields,
 }
 
@@ -42,7 +42,7 @@ impl Line<'_> {
         format!("{}:{}", path.join("/"), self.row)
     }
 
-    /// As it is written, with its end.
+    /// The formatted line with its line end.
     pub fn rendered(&self, format: LogFormat) -> String {
         match format {
             LogFormat::Text => text::render(self),
@@ -51,7 +51,7 @@ impl Line<'_> {
     }
 }
 
-/// Writes events to a sink, as far as the verbosity lets them.
+/// Writes events to a sink if the verbosity allows.
 #[derive(Debug)]
 pub struct KlogLayer {
     pub(super) verbosity: Arc<Verbosity>,
@@ -66,13 +66,13 @@ impl KlogLayer {
 }
 
 impl<S: Subscriber> Layer<S> for KlogLayer {
-    /// Never for good: the verbosity can change while the program runs.
+    /// Not cached: the verbosity can change at any time.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        // An event with a verbosity of its own is judged when its value is known. Spans are not shown, and libraries have many.
+        // An event with a field `v` is filtered when its value is known. Spans are not shown, and libraries have many.
         !metadata.is_span()
             && (metadata.fields().field("v").is_some() || self.shows(metadata, of_level(metadata)))
     }
@@ -99,7 +99,7 @@ impl<S: Subscriber> Layer<S> for KlogLayer {
     }
 }
 
-/// A warning of the log's own, which no event makes: it is about the log itself.
+/// A warning about the log itself, which is not an event.
 pub fn notice(format: LogFormat, message: &str, numbers: &[(&'static str, String)]) -> String {
     let others = numbers.iter().map(|(key, value)| (*key, FieldValue::Literal(value.clone()))).collect();
     let fields = EventFields { message: message.to_owned(), others, ..EventFields::default() };

@@ -1,23 +1,23 @@
-//! Lines on their way out: a bounded queue between those who log, who never wait, and the thread that writes.
+//! A bounded queue between the threads that log, which never block, and the thread that writes.
 //!
-//! A pipe that nobody reads, a full disk or a frozen terminal must not stop the proxy. What does not fit is dropped and
-//! counted, and the count stands in the log where the lines are missing. Writing is [`super::writer`]'s work.
+//! A pipe without a reader, a full disk or a frozen terminal must not stop the proxy. Lines that do not fit are dropped and
+//! counted, and a line in their place says how many are missing. Writing is in [`super::writer`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Bytes that may wait: some thousand lines, the log of minutes of trouble.
-const MAX_QUEUED: usize = 1 << 20;
-/// Room that only errors may use, so that they are not lost behind a flood of other lines.
-const KEPT_FOR_ERRORS: usize = 64 << 10;
-/// After lines were dropped, new ones are taken again once this little is left, so that few lines tell of gaps.
-const RESUME_BELOW: usize = MAX_QUEUED / 2;
-/// How often a lock is tried that somebody holds.
-const LOCK_RETRY: Duration = Duration::from_millis(1);
+/// The capacity in bytes: some thousand lines, minutes of a troubled log.
+const MAX_QUEUED_BYTES: usize = 1 << 20;
+/// Capacity that only errors may use, so that a flood of other lines does not drop them.
+const RESERVED_FOR_ERRORS: usize = 64 << 10;
+/// After a drop, lines are accepted again once the queue is this short, so that there are few gaps.
+const RESUME_BELOW: usize = MAX_QUEUED_BYTES / 2;
+/// How often a held lock is retried.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Whether a line is an error; errors are never held back.
+/// Whether a line is an error; errors are flushed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Importance {
     /// Informational lines and warnings.
@@ -26,20 +26,20 @@ pub enum Importance {
     Error,
 }
 
-/// What the writer is to do.
+/// An instruction for the writer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Write a line.
     Line(Importance, String),
-    /// Say that so many lines are missing here.
+    /// Write that this many lines are missing here.
     Dropped(u64),
-    /// Write informational lines to a stream of their own from now on, with a buffer of this size, or no longer.
+    /// From now on, write informational lines to a separate stream with a buffer of this size; `None` ends that.
     InfoStream(Option<usize>),
-    /// Write out what is buffered.
+    /// Flush the buffers.
     Flush,
 }
 
-/// Entries that were taken out together, oldest first.
+/// Entries taken from the queue together, oldest first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// The entries.
@@ -51,9 +51,9 @@ pub struct Batch {
 #[derive(Debug, Default)]
 pub struct LineQueue {
     state: Mutex<State>,
-    /// Something was put in, or the queue was closed.
+    /// Notified when an entry was added or the queue closed.
     filled: Condvar,
-    /// Something was dealt with.
+    /// Notified when entries were processed.
     drained: Condvar,
     dropped_ever: AtomicU64,
 }
@@ -61,19 +61,19 @@ pub struct LineQueue {
 #[derive(Debug, Default)]
 struct State {
     entries: VecDeque<Entry>,
-    /// Bytes of lines that wait or are being written.
+    /// Bytes of lines that are queued or being written.
     bytes: usize,
-    /// Lines dropped and not told of.
+    /// Dropped lines that were not reported yet.
     dropped: u64,
     is_overflowing: bool,
-    /// How many entries were ever put in, and how many of them were dealt with.
+    /// Entries ever added, and how many of them were processed.
     pushed: u64,
     done: u64,
     is_closed: bool,
 }
 
 impl LineQueue {
-    /// Puts a line in, or drops it if there is no room. Never waits.
+    /// Adds a line, or drops it if there is no room. Never blocks.
     pub fn push_line(&self, importance: Importance, line: String) {
         let mut state = self.lock();
         if !state.has_room(importance, line.len()) {
@@ -90,14 +90,14 @@ impl LineQueue {
         self.filled.notify_one();
     }
 
-    /// Puts in something that is not a line; it is never dropped.
-    pub fn push_order(&self, order: Entry) {
-        self.lock().push(order);
+    /// Adds an entry that is not a line and never dropped.
+    pub fn push_control(&self, entry: Entry) {
+        self.lock().push(entry);
         self.filled.notify_one();
     }
 
-    /// What there is to do, once there is something; `Flush` after `idle` without anything; `None` once the queue is
-    /// closed and empty. While writing fails there is no use in saying what was dropped.
+    /// Waits for entries; `Flush` after `idle` without any; `None` once the queue is closed and empty. Reports of dropped lines
+    /// are held back while writing fails.
     pub fn next(&self, idle: Option<Duration>, is_writing_well: bool) -> Option<Batch> {
         let mut state = self.lock();
         while state.entries.is_empty() {
@@ -124,7 +124,7 @@ impl LineQueue {
         Some(Batch { entries, bytes })
     }
 
-    /// A batch was dealt with; so many of its lines could not be written.
+    /// A batch was processed; `lost` of its lines could not be written.
     pub fn finish(&self, batch: &Batch, lost: u64) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(batch.bytes);
@@ -134,7 +134,7 @@ impl LineQueue {
         self.drained.notify_all();
     }
 
-    /// Notes lines that could not be written, beside those of former reports that could not.
+    /// Counts lines that could not be written.
     pub fn count_lost(&self, lines: u64) {
         self.dropped_ever.fetch_add(lines, Ordering::Relaxed);
     }
@@ -144,12 +144,12 @@ impl LineQueue {
         self.dropped_ever.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything put in so far is written out, at most this long; says whether it is.
+    /// Waits until everything added so far is written, at most this long. Returns whether it is.
     pub fn flush(&self, limit: Duration) -> bool {
         self.flush_from(self.lock(), Instant::now() + limit)
     }
 
-    /// The same where the caller may itself hold the lock, having panicked under it.
+    /// Like [`Self::flush`], for a caller that may hold the lock itself, having panicked under it.
     pub fn flush_if_unlocked(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         loop {
@@ -157,14 +157,14 @@ impl LineQueue {
                 Ok(state) => return self.flush_from(state, deadline),
                 Err(TryLockError::Poisoned(state)) => return self.flush_from(state.into_inner(), deadline),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    std::thread::park_timeout(LOCK_RETRY);
+                    std::thread::park_timeout(LOCK_RETRY_INTERVAL);
                 }
                 Err(TryLockError::WouldBlock) => return false,
             }
         }
     }
 
-    /// Nothing more comes; the writer ends once it has written what there is.
+    /// Ends the writer once it has written everything.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_one();
@@ -186,17 +186,17 @@ impl LineQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing behind this lock is ever left half changed.
+        // No panic can happen in the middle of a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     fn has_room(&mut self, importance: Importance, length: usize) -> bool {
-        self.is_overflowing |= self.bytes + length > MAX_QUEUED;
+        self.is_overflowing |= self.bytes + length > MAX_QUEUED_BYTES;
         match importance {
             Importance::Info => !self.is_overflowing,
-            Importance::Error => self.bytes + length <= MAX_QUEUED + KEPT_FOR_ERRORS,
+            Importance::Error => self.bytes + length <= MAX_QUEUED_BYTES + RESERVED_FOR_ERRORS,
         }
     }
 

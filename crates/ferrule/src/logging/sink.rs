@@ -1,6 +1,6 @@
-//! Where lines go: stderr, or stdout for informational ones if streams are split, with a buffer that is flushed.
+//! The output streams: stderr, or buffered stdout for informational lines if streams are split.
 //!
-//! Nobody waits here: lines go into [`super::queue`] and are written by [`super::writer`] on the thread `log`.
+//! Never blocks: lines go into [`super::queue`] and are written by [`super::writer`] on the thread `log`.
 
 use std::fmt;
 use std::io;
@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferrule_kernel::sandbox::give_up_all_rights;
+use ferrule_config::settings::{InfoStream, LogFormat, LoggingSettings};
+use ferrule_kernel::sandbox::drop_all_privileges;
 
 use super::layer::notice;
 use super::queue::{Entry, Importance, LineQueue};
 use super::writer::{MakeStream, Stream, Writer};
-use crate::settings::{InfoStream, LogFormat, LoggingSettings};
-use crate::threads;
+use ferrule_kernel::threads;
 
-/// The streams, and the format lines are written in.
+/// The streams, and the format of lines.
 pub struct Sink {
     queue: Arc<LineQueue>,
     options: Arc<Options>,
-    /// Writes in the place of the thread, where there could be none.
+    /// Writes without the thread if it could not be started.
     instead_of_thread: Option<Mutex<Writer>>,
 }
 
-/// What may change while lines are written.
+/// Settings that may change while lines are written.
 #[derive(Debug, Default)]
 struct Options {
     is_json: AtomicBool,
@@ -43,7 +43,7 @@ impl Sink {
         Self::new(Box::new(io::stderr()), Box::new(|| Box::new(io::stdout())))
     }
 
-    /// Text on a stream of the caller's; `make_info_stream` gives the other one should streams be split.
+    /// Text on the caller's stream; `make_info_stream` opens the other one if streams are split.
     pub fn new(errors: Stream, make_info_stream: MakeStream) -> Self {
         let (queue, options) = (Arc::new(LineQueue::default()), Arc::new(Options::default()));
         let shown = Arc::clone(&options);
@@ -52,7 +52,7 @@ impl Sink {
         let (taken, todo, used) = (Arc::clone(&writer), Arc::clone(&queue), Arc::clone(&options));
         let work = move || {
             // It only writes to streams that are open.
-            give_up_all_rights();
+            drop_all_privileges();
             if let Some(writer) = take(&taken) {
                 writer.run(&todo, || Duration::from_millis(used.flush_every_ms.load(Ordering::Relaxed)));
             }
@@ -62,7 +62,7 @@ impl Sink {
         Self { queue, options, instead_of_thread }
     }
 
-    /// Takes over format, streams and flush frequency.
+    /// Applies format, streams and flush frequency.
     pub fn configure(&self, settings: &LoggingSettings) {
         let buffer = match settings.info_stream {
             InfoStream::Stderr => None,
@@ -71,39 +71,39 @@ impl Sink {
         self.options.is_json.store(settings.format == LogFormat::Json, Ordering::Relaxed);
         let flush_every = u64::try_from(settings.flush_every.as_millis()).unwrap_or(u64::MAX).max(1);
         self.options.flush_every_ms.store(flush_every, Ordering::Relaxed);
-        self.queue.push_order(Entry::InfoStream(buffer));
+        self.queue.push_control(Entry::InfoStream(buffer));
         self.write_instead_of_thread();
     }
 
-    /// The format lines are to have.
+    /// The format of lines.
     pub fn format(&self) -> LogFormat {
         self.options.format()
     }
 
-    /// Has one line written; never waits. What does not fit is dropped and counted.
+    /// Queues one line; never blocks. A line that does not fit is dropped and counted.
     pub fn write(&self, importance: Importance, line: String) {
         self.queue.push_line(importance, line);
         self.write_instead_of_thread();
     }
 
-    /// Waits until all lines are written out, at most this long; says whether they are.
+    /// Waits until all lines are written, at most this long. Returns whether they are.
     pub fn flush(&self, limit: Duration) -> bool {
         if self.instead_of_thread.is_some() {
-            self.queue.push_order(Entry::Flush);
+            self.queue.push_control(Entry::Flush);
             self.write_instead_of_thread();
             return true;
         }
         self.queue.flush(limit)
     }
 
-    /// The same for a thread that panicked, perhaps in the middle of this.
+    /// Like [`Self::flush`], for a thread that panicked, perhaps in here.
     pub fn flush_after_panic(&self, limit: Duration) {
         if self.instead_of_thread.is_none() {
             self.queue.flush_if_unlocked(limit);
         }
     }
 
-    /// How many lines were dropped since the start.
+    /// Lines dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped_ever()
     }

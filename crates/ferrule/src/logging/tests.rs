@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use ferrule_config::settings::{InfoStream, LogFormat, LoggingSettings};
 use tracing::{debug, error, info, trace, warn};
 
 use super::captured::{bodies, capture, streams};
 use super::*;
-use crate::settings::{InfoStream, LogFormat, LoggingSettings};
 
 #[test]
 fn text_lines_are_klogs() {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use ferrule_config::go::{escaped, quoted};
 use tracing::Level;
 
 use super::fields::FieldValue;
 use super::layer::Line;
-use crate::go::{escaped, quoted};
 
 /// The line, with its end.
 pub fn render(line: &Line<'_>) -> String {

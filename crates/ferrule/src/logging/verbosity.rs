@@ -5,9 +5,8 @@
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ferrule_config::settings::LoggingSettings;
 use tracing::{Level, Metadata};
-
-use crate::settings::LoggingSettings;
 
 /// The verbosity in force.
 #[derive(Debug, Default)]
@@ -17,7 +16,7 @@ pub struct Verbosity {
 }
 
 impl Verbosity {
-    /// Takes over new settings.
+    /// Applies new settings.
     pub fn configure(&self, settings: &LoggingSettings) {
         self.set(settings.verbosity);
         if let Ok(mut by_file) = self.by_file.write() {
@@ -41,7 +40,7 @@ impl Verbosity {
     }
 }
 
-/// The verbosity an event has by its level. What libraries tell of each request and frame is for who asks for all there is.
+/// The verbosity of an event by its level. Libraries log every request and frame, so theirs is the highest.
 pub fn of_level(metadata: &Metadata<'_>) -> u32 {
     let is_our_own = metadata.target().starts_with("ferrule");
     match *metadata.level() {

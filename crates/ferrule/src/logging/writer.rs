@@ -1,15 +1,15 @@
-//! Writes lines to the streams, on a thread of its own: nobody else waits for whoever reads the log.
+//! Writes lines to the streams on a thread of its own, the only one that waits for the log's reader.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{Duration, Instant};
 
 use super::queue::{Batch, Entry, Importance, LineQueue};
 
-/// Something lines can be written to.
+/// A destination of lines.
 pub type Stream = Box<dyn Write + Send>;
-/// Gives the stream of informational lines, should streams be split.
+/// Opens the stream of informational lines if streams are split.
 pub type MakeStream = Box<dyn Fn() -> Stream + Send>;
-/// The line that tells of missing ones.
+/// Formats the line that reports missing ones.
 pub type RenderDropped = Box<dyn Fn(u64) -> String + Send>;
 
 /// The streams.
@@ -19,7 +19,7 @@ pub struct Writer {
     info: Option<BufWriter<Stream>>,
     make_info_stream: MakeStream,
     render_dropped: RenderDropped,
-    /// Whether the last line could be written.
+    /// Whether the last write succeeded.
     is_writing_well: bool,
 }
 
@@ -29,7 +29,7 @@ impl Writer {
         Self { errors, info: None, make_info_stream, render_dropped, is_writing_well: true }
     }
 
-    /// Writes until the queue is closed; nothing stays in the buffer for longer than `flush_every` says.
+    /// Writes until the queue is closed; lines stay buffered for at most `flush_every`.
     pub fn run(mut self, queue: &LineQueue, flush_every: impl Fn() -> Duration) {
         let mut flush_at: Option<Instant> = None;
         loop {
@@ -47,7 +47,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is in the queue; says whether it is still open.
+    /// Writes the next batch. Returns whether the queue is still open.
     pub fn write_next(&mut self, queue: &LineQueue, idle: Option<Duration>) -> bool {
         let Some(batch) = queue.next(idle, self.is_writing_well) else { return false };
         let lost = self.write(queue, &batch);
@@ -55,22 +55,22 @@ impl Writer {
         true
     }
 
-    /// Returns how many lines are still to be told of as missing.
+    /// Returns how many missing lines are still to be reported.
     fn write(&mut self, queue: &LineQueue, batch: &Batch) -> u64 {
-        let mut untold = 0;
+        let mut unreported = 0;
         for entry in &batch.entries {
             match entry {
                 Entry::Line(importance, line) => {
                     self.is_writing_well = self.write_line(*importance, line).is_ok();
                     if !self.is_writing_well {
                         queue.count_lost(1);
-                        untold += 1;
+                        unreported += 1;
                     }
                 }
                 Entry::Dropped(lines) => {
                     let line = (self.render_dropped)(*lines);
                     self.is_writing_well = self.write_line(Importance::Error, &line).is_ok();
-                    untold += if self.is_writing_well { 0 } else { *lines };
+                    unreported += if self.is_writing_well { 0 } else { *lines };
                 }
                 Entry::InfoStream(buffer) => {
                     self.flush();
@@ -79,7 +79,7 @@ impl Writer {
                 Entry::Flush => self.flush(),
             }
         }
-        untold
+        unreported
     }
 
     fn write_line(&mut self, importance: Importance, line: &str) -> io::Result<()> {
@@ -92,13 +92,13 @@ impl Writer {
         if importance == Importance::Error
             && let Some(stream) = self.info.as_mut()
         {
-            // What led to an error should be out before it. That this failed is told of with the next line there.
+            // Earlier lines should come out before an error. A failure shows with the next line there.
             let _ = stream.flush();
         }
         self.errors.write_all(line.as_bytes())
     }
 
-    /// A log that cannot be written to has nobody to complain to.
+    /// There is no place to report a failure to.
     fn flush(&mut self) {
         if let Some(stream) = self.info.as_mut() {
             let _ = stream.flush();

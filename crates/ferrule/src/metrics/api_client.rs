@@ -1,12 +1,12 @@
-//! What is told of requests to the API server, as every Kubernetes client tells it.
+//! Requests to the API server, under the names that every Kubernetes client uses.
 
-use ferrule_watch::server::{Asked, Traffic};
+use ferrule_watch::server::{ClientMetric, RequestSample};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Result};
 
-use super::Declaring;
+use super::Registrar;
 
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
-/// Each four times the one before, but for two.
+/// client-go's buckets.
 const BYTES: [f64; 11] = [
     64.0,
     256.0,
@@ -21,7 +21,7 @@ const BYTES: [f64; 11] = [
     16_777_216.0,
 ];
 
-/// Bounds of buckets are labels, and labels are compared as texts: Go spells large numbers in its own way.
+/// Bucket bounds are labels, and labels are compared as text: Go writes large numbers with an exponent.
 const SPELLED: [(&str, &str); 3] = [
     ("le=\"1048576\"", "le=\"1.048576e+06\""),
     ("le=\"4194304\"", "le=\"4.194304e+06\""),
@@ -38,7 +38,6 @@ pub(super) fn spelled_as_go(mut scrape: String) -> String {
     scrape
 }
 
-/// The metrics of the client.
 pub(super) struct ApiClientMetrics {
     requests: IntCounterVec,
     retries: IntCounterVec,
@@ -51,16 +50,16 @@ pub(super) struct ApiClientMetrics {
 }
 
 impl ApiClientMetrics {
-    pub(super) fn new(declare: &Declaring) -> Result<Self> {
-        let durations = |name, help| declare.by_verb(name, help, &SECONDS);
-        let sizes = |name, help| declare.by_verb(name, help, &BYTES);
+    pub(super) fn new(registrar: &Registrar) -> Result<Self> {
+        let durations = |name, help| registrar.by_verb(name, help, &SECONDS);
+        let sizes = |name, help| registrar.by_verb(name, help, &BYTES);
         Ok(Self {
-            requests: declare.own_counters(
+            requests: registrar.own_counters(
                 "rest_client_requests_total",
                 "[ALPHA] Requests to the API server by status, method and host",
                 &["code", "method", "host"],
             )?,
-            retries: declare.own_counters(
+            retries: registrar.own_counters(
                 "rest_client_request_retries_total",
                 "[ALPHA] Requests to the API server that were repeated, by status, method and host",
                 &["code", "verb", "host"],
@@ -69,11 +68,11 @@ impl ApiClientMetrics {
             waits: durations("rate_limiter_duration_seconds", "Time requests waited for the rate limit")?,
             request_sizes: sizes("request_size_bytes", "What was sent along with requests")?,
             answer_sizes: sizes("response_size_bytes", "The length of answers")?,
-            transports: declare.own_gauge(
+            transports: registrar.own_gauge(
                 "rest_client_transport_cache_entries",
                 "[ALPHA] Means to send requests that are kept",
             )?,
-            transports_made: declare.own_counters(
+            transports_made: registrar.own_counters(
                 "rest_client_transport_create_calls_total",
                 "[ALPHA] How often the means to send requests were asked for, by whether they were there",
                 &["result"],
@@ -81,43 +80,43 @@ impl ApiClientMetrics {
         })
     }
 
-    pub(super) fn told(&self, traffic: &Traffic) {
-        match traffic {
-            Traffic::Prepared => {
+    pub(super) fn record(&self, metric: &ClientMetric) {
+        match metric {
+            ClientMetric::ClientBuilt => {
                 self.transports.set(1);
                 self.transports_made.with_label_values(&["miss"]).inc();
             }
-            Traffic::Asked(asked) => self.asked(asked),
+            ClientMetric::Request(sample) => self.asked(sample),
             #[expect(clippy::cast_precision_loss, reason = "no answer is so long")]
-            Traffic::Answered { to, bytes } => {
-                self.answer_sizes.with_label_values(&[&to.method, &to.host]).observe(*bytes as f64);
+            ClientMetric::Response { target, bytes } => {
+                self.answer_sizes.with_label_values(&[&target.method, &target.host]).observe(*bytes as f64);
             }
         }
     }
 
-    /// How long a watch lasts says nothing.
+    /// A watch counts as a request; its duration and size mean nothing.
     #[expect(clippy::cast_precision_loss, reason = "no request is so long")]
-    fn asked(&self, asked: &Asked) {
-        let (method, host) = (&asked.to.method, &asked.to.host);
-        self.requests.with_label_values(&[&asked.code, method, host]).inc();
-        if asked.manner.is_retry {
-            self.retries.with_label_values(&[&asked.code, method, host]).inc();
+    fn asked(&self, sample: &RequestSample) {
+        let (method, host) = (&sample.target.method, &sample.target.host);
+        self.requests.with_label_values(&[&sample.code, method, host]).inc();
+        if sample.kind.is_retry {
+            self.retries.with_label_values(&[&sample.code, method, host]).inc();
         }
-        if asked.manner.is_watch {
+        if sample.kind.is_watch {
             return;
         }
-        self.durations.with_label_values(&[method, host]).observe(asked.took.as_secs_f64());
-        self.request_sizes.with_label_values(&[method, host]).observe(asked.bytes as f64);
-        if let Some(waited) = asked.manner.waited {
+        self.durations.with_label_values(&[method, host]).observe(sample.latency.as_secs_f64());
+        self.request_sizes.with_label_values(&[method, host]).observe(sample.request_bytes as f64);
+        if let Some(waited) = sample.kind.throttled_for {
             self.waits.with_label_values(&[method, host]).observe(waited.as_secs_f64());
         }
     }
 }
 
-impl Declaring {
+impl Registrar {
     fn by_verb(&self, name: &str, help: &str, buckets: &[f64]) -> Result<HistogramVec> {
         let help = format!("[ALPHA] {help}, by method and host");
         let opts = HistogramOpts::new(format!("rest_client_{name}"), help).buckets(buckets.to_vec());
-        self.declared(HistogramVec::new(opts, &["verb", "host"])?)
+        self.register(HistogramVec::new(opts, &["verb", "host"])?)
     }
 }

@@ -1,9 +1,8 @@
-//! What this program is: its version and its feature gates, said once.
+//! The version and the feature gates, which do not change.
 
+use ferrule_config::cli::version::KUBERNETES;
+use ferrule_config::gates::Gates;
 use prometheus::{IntGaugeVec, Opts, Registry, Result};
-
-use crate::cli::version::KUBERNETES;
-use crate::gates::Gates;
 
 /// Declares `kubernetes_build_info` and `kubernetes_feature_enabled`.
 pub fn declare(registry: &Registry, gates: &Gates) -> Result<()> {
@@ -44,7 +43,7 @@ pub fn declare(registry: &Registry, gates: &Gates) -> Result<()> {
     registry.register(Box::new(enabled))
 }
 
-/// The machine's architecture in Go's words.
+/// The architecture as Go names it.
 pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! What the kernel knows about this process, read when somebody asks.
+//! The `process_*` metrics, read from `/proc` at each scrape.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ pub struct ProcessMetrics {
     virtual_size: Gauge,
     virtual_limit: Gauge,
     open_files: Gauge,
-    most_files: Gauge,
+    max_files: Gauge,
     received: Counter,
     sent: Counter,
 }
 
 impl ProcessMetrics {
-    /// Declares them.
+    /// Registers them.
     pub fn new(registry: &Registry) -> Result<Self> {
         let counter = |name: &str, help: &str| -> Result<Counter> {
             let counter = Counter::with_opts(Opts::new(name, help))?;
@@ -46,20 +46,19 @@ impl ProcessMetrics {
                 "Most virtual memory allowed, in bytes",
             )?,
             open_files: gauge("process_open_fds", "Open file descriptors")?,
-            most_files: gauge("process_max_fds", "Most open file descriptors allowed")?,
+            max_files: gauge("process_max_fds", "Most open file descriptors allowed")?,
             received: counter("process_network_receive_bytes_total", "Bytes received over the network")?,
             sent: counter("process_network_transmit_bytes_total", "Bytes sent over the network")?,
         })
     }
 
-    /// Reads them anew; what cannot be read stays as it was.
+    /// Updates them; a value that cannot be read stays as it was.
     pub fn refresh(&self) {
         if let Some(stat) = read("/proc/self/stat").as_deref().and_then(Stat::parse) {
             set(&self.cpu, stat.cpu_seconds);
             self.resident.set(stat.resident);
             self.virtual_size.set(stat.virtual_size);
-            // Once: the time of the boot is reckoned back from the clock on the wall, and when that is set the process has not
-            // started again.
+            // Only once: the boot time is computed from the wall clock, and changing the clock does not restart the process.
             if self.start.get() == 0.0
                 && let Some(boot) = boot_time()
             {
@@ -67,11 +66,11 @@ impl ProcessMetrics {
             }
         }
         if let Some(limits) = read("/proc/self/limits") {
-            self.most_files.set(limit(&limits, "Max open files"));
+            self.max_files.set(limit(&limits, "Max open files"));
             self.virtual_limit.set(limit(&limits, "Max address space"));
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
-            // The reading itself has one open.
+            // Listing the directory has one open itself.
             self.open_files
                 .set(f64::from(u32::try_from(files.count().saturating_sub(1)).unwrap_or(u32::MAX)));
         }
@@ -105,7 +104,7 @@ pub fn started() -> (Timestamp, Instant) {
     }
 }
 
-/// What is used of `/proc/self/stat`.
+/// The used fields of `/proc/self/stat`.
 #[derive(Debug, PartialEq)]
 struct Stat {
     cpu_seconds: f64,
@@ -116,7 +115,7 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        // The name may hold anything, so counting begins after it; the next field is the third.
+        // The name may contain anything, so fields are counted behind it, from the third.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let per_second = f64::from(u32::try_from(rustix::param::clock_ticks_per_second()).ok()?);
@@ -134,7 +133,7 @@ fn boot_time() -> Option<f64> {
     read("/proc/stat")?.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// The soft limit; none is shown as Go shows it, the largest number there is.
+/// The soft limit; "unlimited" is shown as in Go, as the largest number.
 fn limit(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     match line.and_then(|line| line.split_whitespace().next()) {

@@ -1,24 +1,23 @@
-//! What became of lines and connections that there was no room for: counted elsewhere, taken over when somebody scrapes.
+//! Dropped log lines and evicted connections: counted where they happen, copied here at each scrape.
 
 use prometheus::{IntCounter, IntCounterVec, Opts, Result};
 
-use super::declaring::Declaring;
+use super::registrar::Registrar;
 
-/// The metrics of what the process ran out of.
 pub(super) struct Resources {
     dropped_lines: IntCounter,
     evicted: IntCounterVec,
 }
 
 impl Resources {
-    pub(super) fn new(declare: &Declaring) -> Result<Self> {
+    pub(super) fn new(registrar: &Registrar) -> Result<Self> {
         let dropped = Opts::new(
             "ferrule_log_lines_dropped_total",
-            "Log lines dropped because nobody read them in time or they could not be written",
+            "Log lines dropped because the queue was full or the write failed",
         );
         Ok(Self {
-            dropped_lines: declare.declared(IntCounter::with_opts(dropped)?)?,
-            evicted: declare.own_counters(
+            dropped_lines: registrar.register(IntCounter::with_opts(dropped)?)?,
+            evicted: registrar.own_counters(
                 "ferrule_http_connections_evicted_total",
                 "Connections closed to make room for new ones, by what their port is for",
                 &["port"],

@@ -1,19 +1,19 @@
-//! Where in memory which file's code lies.
+//! The executable mappings of this process.
 
 use std::ops::Range;
 
-/// A file's code in memory.
+/// A mapping of a file's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Where it lies.
+    /// The address range.
     pub addresses: Range<u64>,
-    /// From where in the file.
+    /// The offset in the file.
     pub offset: u64,
     /// The file.
     pub file: String,
 }
 
-/// Those of this process, the program's own first. None where `/proc` is not there.
+/// The mappings of this process, the program's own first. Empty without `/proc`.
 pub fn own() -> Vec<Mapping> {
     std::fs::read_to_string("/proc/self/maps").map(|text| read(&text)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The pprof format: a compressed protocol buffer of some ten kinds of fields, so it is written by hand.
+//! Encodes the pprof format: a compressed protocol buffer of some ten kinds of fields, so it is written by hand.
 //!
 //! <https://github.com/google/pprof/blob/main/proto/profile.proto> has the numbers of the fields.
 
@@ -15,7 +15,7 @@ use super::mappings::Mapping;
 use super::symbols::Symbol;
 use fields::Fields;
 
-/// What a number means.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// As in `cpu`.
@@ -24,13 +24,13 @@ pub struct Kind {
     pub unit: &'static str,
 }
 
-/// Stacks, and two numbers for each.
+/// Stacks with two values each.
 #[derive(Debug)]
 pub struct Profile {
     kinds: [Kind; 2],
     period: (Kind, i64),
     stacks: BTreeMap<Vec<usize>, [i64; 2]>,
-    /// How long it was looked, in nanoseconds; 0 for what is at a moment.
+    /// The duration in nanoseconds; 0 for a snapshot.
     pub took: i64,
     note: Option<String>,
 }
@@ -41,7 +41,7 @@ impl Profile {
         Self { kinds, period, stacks: BTreeMap::new(), took: 0, note: None }
     }
 
-    /// Adds a stack, innermost caller first.
+    /// Adds a stack, innermost frame first.
     pub fn add(&mut self, stack: &[usize], values: [i64; 2]) {
         let sums = self.stacks.entry(stack.to_vec()).or_default();
         for (sum, value) in sums.iter_mut().zip(values) {
@@ -49,12 +49,12 @@ impl Profile {
         }
     }
 
-    /// Has it say so if something is missing.
+    /// Adds a comment if samples were lost.
     pub fn note_lost(&mut self, lost: u64) {
         self.note = (lost > 0).then(|| format!("{lost} more were not recorded: there was no room"));
     }
 
-    /// All of it, compressed.
+    /// The encoded, compressed profile.
     pub fn written(&self, mappings: &[Mapping], symbols: impl Fn(usize) -> Vec<Symbol>) -> Vec<u8> {
         let mut writing = Writing::default();
         writing.text("");
@@ -124,7 +124,7 @@ impl Writing {
             let mut fields = Fields::default();
             fields.number(1, number).number(2, mapping.addresses.start).number(3, mapping.addresses.end);
             fields.number(4, mapping.offset).number(5, self.text(&mapping.file));
-            // Functions, files, lines and inlined calls are known: nobody need look them up again.
+            // Functions, files, lines and inlined calls are included: tools need not symbolise again.
             fields.number(7, 1).number(8, 1).number(9, 1).number(10, 1);
             self.profile.message(3, &fields);
         }
@@ -183,6 +183,6 @@ impl Writing {
 
 fn compressed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // Writing to memory does not fail; should it, the plain form is a profile as well.
+    // Writing to memory does not fail; if it did, the uncompressed form would be valid as well.
     encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_else(|_| bytes.to_vec())
 }

@@ -1,4 +1,4 @@
-//! Names of addresses, from what the compiler left in the program.
+//! Symbolises addresses with the program's own symbol table and debug information.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -14,12 +14,12 @@ use object::{
 
 use super::mappings::Mapping;
 
-/// A function at an address, and where in it.
+/// A function at an address, with the source line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its name, for people.
+    /// The demangled name.
     pub name: String,
-    /// Its name, for linkers.
+    /// The mangled name.
     pub mangled: String,
     /// The source file, if known.
     pub file: String,
@@ -27,17 +27,17 @@ pub struct Symbol {
     pub line: u32,
 }
 
-/// What the program says of its functions.
+/// The program's symbols.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// Where functions begin, as the file has it, and their names.
+    /// File addresses where functions begin, with their names.
     whole_names: Vec<(u64, Vec<u8>)>,
     /// The program's own code: where it lies, and what to take away to be in the file's count.
     own: Option<(Range<u64>, u64)>,
 }
 
 impl Symbols {
-    /// Reads the table of symbols, if the program has not been stripped of it.
+    /// Reads the symbol table, unless the program is stripped.
     pub fn read(mappings: &[Mapping]) -> Self {
         Self::try_read(mappings).unwrap_or_default()
     }
@@ -61,7 +61,7 @@ impl Symbols {
 
     /// The functions at an address: if some were inlined, the innermost first. None if nothing is known.
     pub fn of(&self, address: usize) -> Vec<Symbol> {
-        let mut symbols = looked_up(address);
+        let mut symbols = resolved(address);
         // Tables of lines have `run` where the table of symbols has `ferrule::app::run`, but know of inlined functions.
         if let Some(mangled) = self.whole_name(address as u64) {
             let outermost = symbols.pop().unwrap_or_default();
@@ -89,9 +89,9 @@ fn is_code(flags: SegmentFlags) -> bool {
     matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags & PF_X == PF_X)
 }
 
-fn looked_up(address: usize) -> Vec<Symbol> {
+fn resolved(address: usize) -> Vec<Symbol> {
     let mut symbols = Vec::new();
-    // Whoever looks up an address takes it for a return address, and looks one byte before.
+    // The lookup takes an address for a return address, and resolves the byte before.
     let address = std::ptr::without_provenance_mut::<c_void>(address.wrapping_add(1));
     backtrace::resolve(address, |symbol| {
         let Some(name) = symbol.name() else { return };

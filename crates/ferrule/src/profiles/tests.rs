@@ -147,7 +147,7 @@ fn a_profile_of_the_processor_names_who_was_busy() {
     let is_done = AtomicBool::new(false);
     let bytes = std::thread::scope(|scope| {
         scope.spawn(|| a_function_that_is_busy(Duration::from_millis(1_500), &is_done));
-        of_processor(Duration::from_mins(1), &is_done).expect("nobody else takes one")
+        cpu_profile(Duration::from_mins(1), &is_done).expect("nobody else takes one")
     });
     let stacks = stacks(&unpacked(&bytes));
     let is_ours = |stack: &[String]| {

@@ -1,35 +1,189 @@
-//! One family that is served: what it needs beside the changes of its plan, and how a sync goes about it.
+//! One family that is served: what its next sync is for, and how far it has come.
 //!
-//! What is told of a sync is [`super::proxy`]'s affair.
+//! Logging and metrics are [`super::proxy`]'s business.
 
-use ferrule_backends::iptables::Correction;
-use ferrule_backends::{Dataplane, Reason, SyncError, SyncReport};
+use std::time::{Duration, Instant};
+
+use ferrule_backends::{BackendError, Dataplane, Drift, SyncReport, Trigger};
 use ferrule_plan::{FamilyPlan, PlanDelta, StaleFlows};
 
-use super::drift::Drift;
+use super::inspect::FamilyStatus;
 
 /// One family that is served.
-pub(super) struct FamilyState {
+pub(super) struct Family {
     pub dataplane: Box<dyn Dataplane>,
-    pub need: Need,
-    pub written: Written,
-    /// Whether another program's lock is in the way.
-    pub is_waiting: bool,
-    /// Flows that failed syncs would have made stale. Present too before the first success and when rules were missing: then
-    /// all flows are looked through.
-    pub missed: Option<StaleFlows>,
-    /// Whether something is to be taken away in a while.
-    pub lingering: bool,
+    pub needs: Needs,
+    pub progress: Progress,
+    /// Whether another program was in the way of the last sync.
+    pub is_blocked: bool,
+    /// When the dataplane wants to do what it deferred.
+    pub deferred_at: Option<Instant>,
+    /// How often rules are verified when nothing happens, unless the backend does that in the background.
+    verify_interval: Option<Duration>,
+    /// When they were verified last, or the family was opened.
+    verified_at: Instant,
+    /// For snapshots.
+    pub status: FamilyStatus,
 }
 
-/// How much of the plan was ever written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    /// Nothing: there was no sync that succeeded.
-    Nothing,
-    /// Not all, since a sync failed.
-    Some,
-    Everything,
+/// What a family needs beside the changes of its plan. Each sync serves one of them, a repair first.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
+    /// Another program changed the rules.
+    repair: Option<Drift>,
+    /// The rules may not be what the last sync left.
+    verify: bool,
+    /// The last sync failed.
+    retry: bool,
+}
+
+/// What a sync is for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    Repair(Drift),
+    Verify,
+    Retry,
+    Change,
+}
+
+/// How much of the plan the kernel holds.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// No sync succeeded yet.
+    NeverSynced {
+        /// Flows that failed syncs would have made stale.
+        missed: StaleFlows,
+    },
+    InSync,
+    /// The last sync failed.
+    Behind {
+        /// Flows that failed syncs would have made stale.
+        missed: StaleFlows,
+        /// Whether changes of the plan are not written yet.
+        has_unwritten_changes: bool,
+    },
+}
+
+impl Family {
+    pub(super) fn new(dataplane: Box<dyn Dataplane>) -> Self {
+        let verify_interval = dataplane.verify_interval();
+        Self {
+            dataplane,
+            verify_interval,
+            verified_at: Instant::now(),
+            needs: Needs { verify: true, ..Needs::default() },
+            progress: Progress::NeverSynced { missed: StaleFlows::default() },
+            is_blocked: false,
+            deferred_at: None,
+            status: FamilyStatus::default(),
+        }
+    }
+
+    /// When the next verification is due. One that is wanted already waits for the next sync, and must not wake the loop until then.
+    pub(super) fn verify_at(&self) -> Option<Instant> {
+        let interval = self.verify_interval.filter(|_| !self.needs.verify)?;
+        Some(self.verified_at + interval)
+    }
+
+    /// Has rules verified this often, though the backend meant to do that itself.
+    pub(super) fn verify_every(&mut self, interval: Duration) {
+        self.verify_interval.get_or_insert(interval);
+    }
+
+    pub(super) fn sync(
+        &mut self,
+        plan: &FamilyPlan,
+        purpose: &Purpose,
+        changed: &PlanDelta,
+    ) -> Result<SyncReport, BackendError> {
+        let trigger = match purpose {
+            Purpose::Repair(_) => Trigger::Repair { changed },
+            Purpose::Verify => {
+                self.verified_at = Instant::now();
+                Trigger::Verify { changed }
+            }
+            // After a failure the dataplane knows what it takes.
+            Purpose::Retry | Purpose::Change => Trigger::Changed(changed),
+        };
+        self.dataplane.sync(plan, trigger)
+    }
+
+    /// After a failure: what of the plan was not written, and how to go on.
+    pub(super) fn failed(&mut self, plan: &FamilyPlan, delta: &PlanDelta, error: &BackendError) {
+        self.is_blocked = error.retry_in().is_some();
+        self.needs.retry = true;
+        let progress = std::mem::replace(&mut self.progress, Progress::InSync);
+        self.progress = progress.after_failure(StaleFlows::from_delta(plan, delta), !delta.is_empty());
+    }
+}
+
+impl Needs {
+    pub(super) fn note_drift(&mut self, drift: Drift) {
+        self.repair = Some(drift);
+    }
+
+    pub(super) fn note_doubt(&mut self) {
+        self.verify = true;
+    }
+
+    /// What the next sync is for; that need is met then, unless the sync fails.
+    pub(super) fn take(&mut self, delta: &PlanDelta) -> Option<Purpose> {
+        // Whatever a sync is for, after a failure it does what it takes.
+        let retry = std::mem::take(&mut self.retry);
+        if let Some(drift) = self.repair.take() {
+            // A repair finds what a verification would. Two syncs in turn would also defeat the pause between repairs.
+            self.verify = false;
+            return Some(Purpose::Repair(drift));
+        }
+        if std::mem::take(&mut self.verify) {
+            return Some(Purpose::Verify);
+        }
+        if retry {
+            return Some(Purpose::Retry);
+        }
+        (!delta.is_empty()).then_some(Purpose::Change)
+    }
+
+    /// Whether the next sync verifies rules and does nothing else.
+    pub(super) fn is_verification(&self) -> bool {
+        self.verify && self.repair.is_none()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.repair.is_none() && !self.verify && !self.retry
+    }
+}
+
+impl Progress {
+    fn after_failure(self, newly_missed: StaleFlows, has_changes: bool) -> Self {
+        match self {
+            Self::NeverSynced { mut missed } => {
+                missed.merge(newly_missed);
+                Self::NeverSynced { missed }
+            }
+            Self::InSync => Self::Behind { missed: newly_missed, has_unwritten_changes: has_changes },
+            Self::Behind { mut missed, has_unwritten_changes } => {
+                missed.merge(newly_missed);
+                Self::Behind { missed, has_unwritten_changes: has_unwritten_changes || has_changes }
+            }
+        }
+    }
+
+    /// Whether everything had been written, so that another program removed what is missing now.
+    fn was_complete(&self) -> bool {
+        match self {
+            Self::NeverSynced { .. } | Self::Behind { has_unwritten_changes: true, .. } => false,
+            Self::InSync | Self::Behind { has_unwritten_changes: false, .. } => true,
+        }
+    }
+
+    /// Flows to delete besides those of the last change: all stale ones, where rules were missing.
+    pub(super) fn into_missed(self) -> Option<StaleFlows> {
+        match self {
+            Self::InSync => None,
+            Self::NeverSynced { missed } | Self::Behind { missed, .. } => Some(missed),
+        }
+    }
 }
 
 /// Whether a sync repaired something.
@@ -40,125 +194,19 @@ pub(super) enum Repair<'a> {
     Of(Option<&'a Drift>),
 }
 
-/// What a family needs beside the changes of its plan.
-#[derive(Debug)]
-pub(super) enum Need {
-    Nothing,
-    /// To find out how it stands: at the start, after a failure, now and then.
-    Look,
-    /// To write what could not be written before.
-    WriteRest,
-    /// To be repaired, since somebody touched it.
-    Repair(Option<Drift>),
-    /// To be corrected, since what is there was read and differs.
-    Correct(Drift, Box<Correction>),
-}
-
-impl FamilyState {
-    pub fn new(dataplane: Box<dyn Dataplane>) -> Self {
-        Self {
-            dataplane,
-            need: Need::Look,
-            written: Written::Nothing,
-            is_waiting: false,
-            missed: Some(StaleFlows::default()),
-            lingering: false,
-        }
-    }
-
-    /// Notes a need, unless there is one that comes first; says whether it was noted.
-    pub fn also_needs(&mut self, need: Need) -> bool {
-        let is_free = matches!(self.need, Need::Nothing);
-        if is_free {
-            self.need = need;
-        }
-        is_free
-    }
-
-    /// Brings the kernel in line.
-    pub fn sync(
-        &mut self,
-        plan: &FamilyPlan,
-        need: &Need,
-        delta: &PlanDelta,
-    ) -> Result<SyncReport, SyncError> {
-        match need {
-            Need::Nothing | Need::WriteRest => self.dataplane.sync(plan, Reason::PlanChanged(delta)),
-            Need::Repair(_) => self.dataplane.sync(plan, Reason::Repair),
-            Need::Look => self.look(plan, delta),
-            Need::Correct(_, correction) => self.correct(plan, correction, delta),
-        }
-    }
-
-    /// In some modes a look at what is there does not write what changed: that comes first.
-    fn look(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Result<SyncReport, SyncError> {
-        if self.written == Written::Nothing || delta.is_empty() || self.dataplane.is_verified_elsewhere() {
-            return self.dataplane.sync(plan, Reason::Look);
-        }
-        let changed = self.dataplane.sync(plan, Reason::PlanChanged(delta))?;
-        let looked = self.dataplane.sync(plan, Reason::Look)?;
-        Ok(if looked.commits == 0 { SyncReport { lingering: looked.lingering, ..changed } } else { looked })
-    }
-
-    /// The correction comes first: it is about the rules as they are, and a change may depend on what is missing.
-    fn correct(
-        &mut self,
-        plan: &FamilyPlan,
-        correction: &Correction,
-        delta: &PlanDelta,
-    ) -> Result<SyncReport, SyncError> {
-        let corrected = self.dataplane.correct(correction)?;
-        let changed = self.dataplane.sync(plan, Reason::PlanChanged(delta))?;
-        Ok(match corrected {
-            None => changed,
-            Some(corrected) => SyncReport {
-                written: corrected.written + changed.written,
-                removed: corrected.removed + changed.removed,
-                commits: corrected.commits + changed.commits,
-                way: corrected.way,
-                ..changed
-            },
-        })
-    }
-
-    /// After a failure: what of the plan was not written, and how it is to go on.
-    pub fn failed(&mut self, plan: &FamilyPlan, delta: &PlanDelta, error: &SyncError) {
-        if self.written == Written::Everything && !delta.is_empty() {
-            self.written = Written::Some;
-        }
-        self.is_waiting = is_locked(error);
-        // A correction that met a lock is found again by the next verification, which reads beside the loop.
-        let is_found_again = self.is_waiting
-            && delta.is_empty()
-            && self.written == Written::Everything
-            && self.dataplane.is_verified_elsewhere();
-        self.need = match (self.dataplane.has_unwritten(), is_found_again) {
-            (true, _) => Need::WriteRest,
-            (false, true) => Need::Nothing,
-            (false, false) => Need::Look,
-        };
-        self.missed.get_or_insert_default().merge(StaleFlows::by_change(plan, delta));
-    }
-}
-
-impl Need {
-    /// Whether a sync for this need repaired something, where so much was written before.
-    pub fn repaired(&self, report: &SyncReport, before: Written) -> Repair<'_> {
-        // Where nothing was written, nothing was amiss, whatever somebody thought to see.
+impl Purpose {
+    /// Whether a sync for this purpose repaired something, given the progress before it.
+    pub(super) fn repaired(&self, report: &SyncReport, before: &Progress) -> Repair<'_> {
         if report.written + report.removed == 0 {
             return Repair::None;
         }
         match self {
-            Self::Repair(drift) => Repair::Of(drift.as_ref()),
-            Self::Correct(drift, _) if report.way.is_repair() => Repair::Of(Some(drift)),
-            // What a look finds amiss though all went well before is somebody's doing.
-            Self::Look if before == Written::Everything && report.way.is_repair() => Repair::Of(None),
-            Self::Nothing | Self::WriteRest | Self::Look | Self::Correct(..) => Repair::None,
+            // Where the correction was outdated, only changes were written.
+            Self::Repair(drift) if report.outcome.is_repair() => Repair::Of(Some(drift)),
+            Self::Verify | Self::Retry if before.was_complete() && report.outcome.is_repair() => {
+                Repair::Of(None)
+            }
+            Self::Repair(_) | Self::Verify | Self::Retry | Self::Change => Repair::None,
         }
     }
-}
-
-/// Whether another program's lock is in the way, which goes away by itself.
-pub(super) fn is_locked(error: &SyncError) -> bool {
-    matches!(error, SyncError::Iptables(error) if error.is_locked())
 }

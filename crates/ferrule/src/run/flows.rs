@@ -4,24 +4,24 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::conntrack::{self, Conntrack, SentTo, Which};
+use ferrule_backends::table_family;
+use ferrule_kernel::conntrack::{self, Conntrack, FlowFilter, FlowQuery};
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::nft::Family;
 use ferrule_model::{IpFamily, PerFamily, Protocol};
 use ferrule_plan::{Flow, FrontendKey, StaleFlows};
 use tracing::{info, warn};
 
 use crate::causes::with_causes;
-use crate::threads;
+use ferrule_kernel::threads;
 
-/// Up to this many frontends are asked for one by one, so that the kernel picks out their flows. Beyond, one list of all UDP
+/// Up to this many frontends are queried one by one, so that the kernel filters their flows. Beyond, one list of all UDP
 /// flows is cheaper than as many walks through the table.
-const ASKED_ONE_BY_ONE: usize = 8;
+const MAX_SINGLE_QUERIES: usize = 8;
 
 /// After a failure it is tried again this much later.
-const RETRY: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// What one look through the flows brought.
+/// What one walk through the flows did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleaned {
     /// The family.
@@ -62,16 +62,16 @@ fn work(todo: &Receiver<(IpFamily, StaleFlows)>, report: &impl Fn(Cleaned)) {
         let next = if orders.is_empty() {
             todo.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
-            todo.recv_timeout(RETRY)
+            todo.recv_timeout(RETRY_DELAY)
         };
         match next {
-            Ok(order) => take(&mut orders, order),
+            Ok((family, stale)) => merge(&mut orders, family, stale),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         // What came meanwhile is done in the same walk.
-        for order in todo.try_iter() {
-            take(&mut orders, order);
+        for (family, stale) in todo.try_iter() {
+            merge(&mut orders, family, stale);
         }
         for family in IpFamily::BOTH {
             if orders.get(family).is_some_and(|stale| clean(family, stale, report)) {
@@ -81,21 +81,21 @@ fn work(todo: &Receiver<(IpFamily, StaleFlows)>, report: &impl Fn(Cleaned)) {
     }
 }
 
-fn take(orders: &mut PerFamily<StaleFlows>, (family, newer): (IpFamily, StaleFlows)) {
+fn merge(orders: &mut PerFamily<StaleFlows>, family: IpFamily, newer: StaleFlows) {
     match orders.slot(family) {
         Some(stale) => stale.merge(newer),
         slot @ None => *slot = Some(newer),
     }
 }
 
-/// Says whether it is done.
+/// Returns whether it is done.
 fn clean(family: IpFamily, stale: &StaleFlows, report: &impl Fn(Cleaned)) -> bool {
     let began = Instant::now();
     match delete_stale(family, stale) {
         Ok(deleted) => {
             let took = began.elapsed();
-            info!(v = 2, %family, deleted, ?took, "Looked for stale flows");
-            // Where there is no UDP, kube-proxy looks for nothing, and counts nothing.
+            info!(v = 2, %family, deleted, ?took, "Checked for stale flows");
+            // Without UDP frontends kube-proxy does not search, and counts nothing.
             if deleted > 0 || stale.frontends().next().is_some() {
                 report(Cleaned { family, deleted, took });
             }
@@ -109,14 +109,15 @@ fn clean(family: IpFamily, stale: &StaleFlows, report: &impl Fn(Cleaned)) -> boo
     }
 }
 
-/// Deletes the stale flows of a family; says how many there were. One that cannot be deleted does not save the others.
+/// Deletes the stale flows of a family; returns how many there were. One that cannot be deleted does not save the others.
 pub fn delete_stale(family: IpFamily, stale: &StaleFlows) -> Result<usize, NetlinkError> {
     let mut kernel = Conntrack::open()?;
     let mut deleted = 0;
     let mut failure = None;
-    for (protocol, which) in questions(stale) {
+    for (protocol, filter) in queries(stale) {
         let is_stale = |flow: &conntrack::Flow| stale.contains(&as_planned(protocol, flow));
-        let listed = kernel.some_flows(family_of(family), (number_of(protocol), which), is_stale)?;
+        let query = FlowQuery { family: table_family(family), protocol: number_of(protocol), filter };
+        let listed = kernel.some_flows(query, is_stale)?;
         for flow in &listed.items {
             match kernel.delete(flow) {
                 Ok(()) => deleted += 1,
@@ -127,32 +128,31 @@ pub fn delete_stale(family: IpFamily, stale: &StaleFlows) -> Result<usize, Netli
     failure.map_or(Ok(deleted), Err)
 }
 
-fn questions(stale: &StaleFlows) -> Vec<(Protocol, Which)> {
-    let mut questions: Vec<(Protocol, Which)> =
-        places(stale).into_iter().map(|place| (Protocol::Udp, Which::SentTo(place))).collect();
+fn queries(stale: &StaleFlows) -> Vec<(Protocol, FlowFilter)> {
+    let mut queries: Vec<(Protocol, FlowFilter)> =
+        udp_filters(stale).into_iter().map(|filter| (Protocol::Udp, filter)).collect();
     if stale.has_missed() {
-        questions.extend([(Protocol::Tcp, Which::Attempts), (Protocol::Sctp, Which::Attempts)]);
+        queries.extend([Protocol::Tcp, Protocol::Sctp].map(|protocol| (protocol, FlowFilter::Unreplied)));
     }
-    questions
+    queries
 }
 
-/// Where UDP flows were sent that are to be looked at.
-fn places(stale: &StaleFlows) -> Vec<SentTo> {
+fn udp_filters(stale: &StaleFlows) -> Vec<FlowFilter> {
     let frontends: Vec<&FrontendKey> = stale.frontends().collect();
-    if frontends.len() > ASKED_ONE_BY_ONE {
-        return vec![SentTo::Anywhere];
+    if frontends.len() > MAX_SINGLE_QUERIES {
+        return vec![FlowFilter::All];
     }
-    let place = |key: &FrontendKey| match *key {
-        FrontendKey::Address(ip, _, port) => SentTo::Address(SocketAddr::new(ip, port)),
-        FrontendKey::NodePort(_, port) | FrontendKey::LoopbackNodePort(_, port) => SentTo::Port(port),
-        FrontendKey::OtherPorts(_) => SentTo::Anywhere,
+    let filter = |key: &FrontendKey| match *key {
+        FrontendKey::Address(ip, _, port) => FlowFilter::Destination(SocketAddr::new(ip, port)),
+        FrontendKey::NodePort(_, port) | FrontendKey::LoopbackNodePort(_, port) => FlowFilter::Port(port),
+        FrontendKey::UnmatchedPorts(_) => FlowFilter::All,
     };
-    frontends.into_iter().map(place).collect()
+    frontends.into_iter().map(filter).collect()
 }
 
 fn as_planned(protocol: Protocol, flow: &conntrack::Flow) -> Flow {
     let (to, answered_by) = (flow.original.destination, flow.reply.source);
-    Flow { protocol, to, answered_by, is_attempt: flow.is_attempt }
+    Flow { protocol, to, answered_by, is_attempt: flow.is_unreplied }
 }
 
 fn number_of(protocol: Protocol) -> u8 {
@@ -160,12 +160,5 @@ fn number_of(protocol: Protocol) -> u8 {
         Protocol::Tcp => conntrack::TCP,
         Protocol::Udp => conntrack::UDP,
         Protocol::Sctp => conntrack::SCTP,
-    }
-}
-
-fn family_of(family: IpFamily) -> Family {
-    match family {
-        IpFamily::V4 => Family::Ip,
-        IpFamily::V6 => Family::Ip6,
     }
 }

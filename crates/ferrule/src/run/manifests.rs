@@ -4,64 +4,68 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
-use ferrule_watch::MassRemoval;
+use ferrule_kernel::threads;
 use ferrule_watch::file::{FileProblem, ManifestFolder, Reading};
+use ferrule_watch::{ChangeBatch, MassRemoval};
 use tracing::{error, info, warn};
 
-use super::{Event, News};
+use super::Event;
 use crate::causes::with_causes;
 use crate::status::Status;
-use crate::threads;
 
-/// How often the folder is read without being told: what a link points to may change unseen.
-const UNTOLD: Duration = Duration::from_secs(30);
+/// How often the folder is read without a notification: the target of a symbolic link may change unseen.
+const RESCAN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often a folder that went away is looked for.
-const MISSING: Duration = Duration::from_secs(1);
+/// How often a folder that went away, or cannot be watched, is read.
+const MISSING_FOLDER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Goes on watching a folder that was read; ends with the loop.
-pub fn watch(mut folder: ManifestFolder, events: Sender<Event>, status: Arc<Status>) -> std::io::Result<()> {
+pub(super) fn watch(
+    mut folder: ManifestFolder,
+    events: Sender<Event>,
+    status: Arc<Status>,
+) -> std::io::Result<()> {
     let work = move || {
-        let mut told = Vec::new();
-        let mut is_failure_told = false;
+        let mut logged = Vec::new();
+        let mut is_failure_logged = false;
         loop {
             let reading = folder.read();
-            // One that is not there cannot be watched, only looked for.
-            let patience = if reading.is_folder_missing { MISSING } else { UNTOLD };
+            // A folder that is not there cannot be watched.
+            let timeout = if reading.is_folder_missing { MISSING_FOLDER_INTERVAL } else { RESCAN_INTERVAL };
             if let Some(mass) = &reading.mass_removal {
                 status.metrics.mass_removal(mass.kind);
             }
-            let news = said(reading, &mut told);
-            let is_news = !news.changes.is_empty() || !news.diagnostics.is_empty();
-            if is_news && events.send(Event::News(news)).is_err() {
+            let batch = log_problems(reading, &mut logged);
+            let is_empty = batch.changes.is_empty() && batch.diagnostics.is_empty();
+            if !is_empty && events.send(Event::Changes(batch)).is_err() {
                 return;
             }
-            // A thread that ended here would leave a proxy that looks well and serves what once was.
-            if let Err(error) = folder.wait(patience) {
-                if !std::mem::replace(&mut is_failure_told, true) {
+            // A thread that ended here would leave a proxy that seems healthy and serves an old state.
+            if let Err(error) = folder.wait(timeout) {
+                if !std::mem::replace(&mut is_failure_logged, true) {
                     let err = with_causes(&error);
-                    error!(err, "Cannot watch the folder of manifests, it is read every second");
+                    error!(err, "Cannot watch the folder of manifests, reading it every second");
                 }
-                std::thread::park_timeout(MISSING);
+                std::thread::park_timeout(MISSING_FOLDER_INTERVAL);
             } else {
-                is_failure_told = false;
+                is_failure_logged = false;
             }
         }
     };
     threads::spawn("manifests", work).map(drop)
 }
 
-/// Reads the folder and logs what is wrong with its files; the rest is for the loop.
-pub fn read(folder: &mut ManifestFolder) -> News {
+/// Reads the folder for the first time.
+pub(super) fn read(folder: &mut ManifestFolder) -> ChangeBatch {
     let began = Instant::now();
-    let news = said(folder.read(), &mut Vec::new());
-    info!(v = 2, changes = news.changes.len(), took = ?began.elapsed(), "Read manifests");
-    news
+    let batch = log_problems(folder.read(), &mut Vec::new());
+    info!(v = 2, changes = batch.changes.len(), took = ?began.elapsed(), "Read manifests");
+    batch
 }
 
-/// Logs what is wrong and was not told by the last reading.
-fn said(reading: Reading, told: &mut Vec<FileProblem>) -> News {
-    let before = std::mem::replace(told, reading.problems.clone());
+/// Logs problems with files that the last reading did not have; the rest is for the loop.
+fn log_problems(reading: Reading, logged: &mut Vec<FileProblem>) -> ChangeBatch {
+    let before = std::mem::replace(logged, reading.problems.clone());
     for problem in reading.problems.iter().filter(|problem| !before.contains(problem)) {
         if problem.is_note() {
             info!(problem = %problem, "Manifest");
@@ -72,5 +76,5 @@ fn said(reading: Reading, told: &mut Vec<FileProblem>) -> News {
     if let Some(MassRemoval { kind, removed, known }) = reading.mass_removal {
         warn!(%kind, removed, known, "The folder lacks more than half of what was known, removing that now");
     }
-    News { changes: reading.changes, diagnostics: reading.diagnostics }
+    reading.batch
 }

@@ -1,12 +1,12 @@
-//! Tells those who watch the proxy what it does: health, metrics, load balancers' health checks.
+//! Passes on what the proxy does to health, metrics and load balancers' health checks.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ferrule_backends::{SyncError, SyncReport, Way};
-use ferrule_model::{Diagnostic, IpFamily, Node, PerFamily, Timestamp};
+use ferrule_backends::metrics::Sample;
+use ferrule_backends::{BackendError, SyncOutcome, SyncReport};
+use ferrule_model::{Diagnostic, IpFamily, Node, Timestamp};
 use ferrule_plan::{FamilyPlan, PlanDelta};
-use tracing::warn;
 
 use crate::events;
 use crate::health::{Eligibility, Moment, ServiceHealth};
@@ -15,22 +15,25 @@ use crate::metrics::SyncKind;
 use crate::notify;
 use crate::status::Status;
 
-/// Tells what happens.
-pub struct Observer {
+/// The clocks of two machines that are set by NTP differ by less.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(10);
+
+/// Passes on what happens.
+pub(super) struct Observer {
     status: Arc<Status>,
     checks: ServiceChecks,
     families: Vec<IpFamily>,
-    /// How many pools were served without affinity after the last sync.
-    without_affinity: PerFamily<usize>,
+    /// By the monotonic clock, which cannot be set.
+    started: Instant,
 }
 
 impl Observer {
     /// For a proxy that serves these families.
     pub fn new(status: Arc<Status>, checks: ServiceChecks, families: Vec<IpFamily>) -> Self {
-        Self { status, checks, families, without_affinity: PerFamily::default() }
+        Self { status, checks, families, started: Instant::now() }
     }
 
-    /// What is told to.
+    /// Where all of it goes.
     pub fn status(&self) -> &Arc<Status> {
         &self.status
     }
@@ -64,7 +67,7 @@ impl Observer {
     /// Something about an object could not be used.
     pub fn diagnosed(&self, diagnostic: &Diagnostic) {
         self.status.metrics.diagnosed(diagnostic.kind);
-        self.status.events.record(events::unusable(diagnostic, self.status.events.node()));
+        self.status.events.record(events::invalid_field(diagnostic, self.status.events.node()));
     }
 
     /// A sync was asked for.
@@ -77,33 +80,23 @@ impl Observer {
     }
 
     /// A family's sync succeeded.
-    pub fn succeeded(&mut self, family: IpFamily, report: &SyncReport, took: Duration) {
-        self.note_affinity(family, report.without_affinity);
-        let kind = if report.way == Way::Changed { SyncKind::Partial } else { SyncKind::Full };
-        self.status.metrics.sync_ended(family, kind, took);
-        self.status.metrics.sync_succeeded(family, seconds(Moment::now()), (report.written, report.removed));
-        if let Some(rules) = report.rules {
-            self.status.metrics.rules(family, "filter", rules.filter);
-            self.status.metrics.rules(family, "nat", rules.nat);
-            self.status.metrics.quarantined(family, rules.quarantined);
-            self.status.set_quarantined(family, rules.quarantined);
-        }
-    }
-
-    /// Says once that some clients do not stick, and once more when that has changed.
-    fn note_affinity(&mut self, family: IpFamily, without: usize) {
-        self.status.metrics.without_affinity(family, without);
-        let before = self.without_affinity.slot(family).replace(without);
-        if without > 0 && before != Some(without) {
-            warn!(
-                %family, pools = without,
-                "Served without session affinity: this mode has room for 65,535 such Service ports of at most 4,095 endpoints"
-            );
-        }
+    pub fn succeeded(&self, family: IpFamily, report: &SyncReport, took: Duration) {
+        let kind = match report.outcome {
+            SyncOutcome::Incremental => SyncKind::Partial,
+            SyncOutcome::UpToDate | SyncOutcome::Rewritten | SyncOutcome::Created => SyncKind::Full,
+        };
+        let metrics = &self.status.metrics;
+        metrics.sync_ended(family, kind, took);
+        metrics.sync_succeeded(family, seconds(Moment::now()), (report.written, report.removed));
+        metrics.quarantined(family, report.quarantined);
+        report.samples.iter().for_each(|sample| metrics.record(sample));
+        // Rules that were rejected are failures, though the rest was written.
+        report.rejected.iter().for_each(|_| metrics.count_failure(family));
+        self.status.set_quarantined(family, report.quarantined);
     }
 
     /// It was the first one.
-    pub fn started(&self, family: IpFamily, report: &SyncReport) {
+    pub fn first_sync(&self, family: IpFamily, report: &SyncReport) {
         self.status.metrics.started(family, report.written);
     }
 
@@ -113,33 +106,26 @@ impl Observer {
     }
 
     /// A family's sync failed.
-    pub fn failed(&self, family: IpFamily, (error, kind): (&SyncError, SyncKind), took: Duration) {
+    pub fn failed(&self, family: IpFamily, error: &BackendError, kind: SyncKind, took: Duration) {
         self.status.metrics.sync_ended(family, kind, took);
-        match error {
-            SyncError::Iptables(_) => self.status.metrics.restore_failed(family, kind),
-            SyncError::Read(_) | SyncError::Commit(_) | SyncError::Verify { .. } => {
-                self.status.metrics.sync_failed(family);
-            }
+        self.status.metrics.count_failure(family);
+        error.findings.samples.iter().for_each(|sample| self.status.metrics.record(sample));
+    }
+
+    /// Values that are recorded whatever became of a sync.
+    pub fn measured(&self, samples: &[Sample]) {
+        for sample in samples {
+            self.status.metrics.record(sample);
         }
     }
 
-    /// Some rules were refused, and a sync went on without them.
-    pub fn refused(&self, family: IpFamily) {
-        self.status.metrics.restore_failed(family, SyncKind::Full);
+    /// Work that was deferred failed.
+    pub fn cleanup_failed(&self, error: &BackendError) {
+        error.findings.samples.iter().for_each(|sample| self.status.metrics.record(sample));
     }
 
-    /// A sync waited this long for the lock that users of iptables share.
-    pub fn waited_for_lock(&self, family: IpFamily, wait: Duration) {
-        self.status.metrics.waited_for_lock(family, wait);
-    }
-
-    /// Removing what lingered failed.
-    pub fn cleanup_failed(&self, family: IpFamily) {
-        self.status.metrics.cleanup_failed(family);
-    }
-
-    /// A family is in line with its plan.
-    pub fn is_in_line(&self, family: IpFamily, plan: &FamilyPlan, delta: &PlanDelta) {
+    /// The kernel holds a family's plan.
+    pub fn in_sync(&self, family: IpFamily, plan: &FamilyPlan, delta: &PlanDelta) {
         let counts = plan.no_local_endpoints();
         self.status.metrics.no_local_endpoints(family, counts.internal, counts.external);
         self.status.health().updated(family, Moment::now());
@@ -154,8 +140,8 @@ impl Observer {
         }
     }
 
-    /// After failures, what load balancers are told is taken from the whole plan: what changed meanwhile is not known.
-    pub fn is_checked_anew(&self, family: IpFamily, plan: &FamilyPlan) {
+    /// After failures, health checks are taken from the whole plan: which of them changed meanwhile is not known.
+    pub fn reset_health_checks(&self, family: IpFamily, plan: &FamilyPlan) {
         let mut health = ServiceHealth::default();
         for (name, check) in plan.health_checks() {
             health.set(&name, Some(check));
@@ -164,8 +150,8 @@ impl Observer {
         self.checks.sync(family);
     }
 
-    /// Every family is in line.
-    pub fn all_in_line(&self) {
+    /// The kernel holds the plan of every family.
+    pub fn all_in_sync(&self) {
         self.status.metrics.nothing_pending();
         if self.status.set_ready() {
             notify::ready();
@@ -174,11 +160,12 @@ impl Observer {
 
     /// Changes of endpoints made at these times are programmed.
     pub fn programmed(&self, times: impl IntoIterator<Item = (IpFamily, Timestamp)>) {
-        let now = jiff::Timestamp::now();
-        for (family, time) in times.into_iter().filter(|(family, _)| self.families.contains(family)) {
-            let after = now.as_microsecond().saturating_sub(time.as_micros());
-            let after = u64::try_from(after).map_or(Duration::ZERO, Duration::from_micros);
-            self.status.metrics.programmed(family, after);
+        let now = Timestamp::from_micros(jiff::Timestamp::now().as_microsecond());
+        let uptime = self.started.elapsed();
+        for (family, made) in times.into_iter().filter(|(family, _)| self.families.contains(family)) {
+            if let Some(latency) = programming_latency(made, now, uptime) {
+                self.status.metrics.programmed(family, latency);
+            }
         }
     }
 
@@ -188,6 +175,43 @@ impl Observer {
     }
 }
 
+/// How long it took to program a change, by this node's clock and that of the machine where the change was made. `None` if these
+/// cannot both be right: only changes since our start are timed, so none can be older than our uptime, and none can come from the
+/// future. A clock that is wrong by less than our uptime is not noticed, and makes the latency wrong by as much.
+fn programming_latency(made: Timestamp, now: Timestamp, uptime: Duration) -> Option<Duration> {
+    let micros = now.as_micros().saturating_sub(made.as_micros());
+    let between = Duration::from_micros(micros.unsigned_abs());
+    if micros < 0 {
+        return (between <= MAX_CLOCK_SKEW).then_some(Duration::ZERO);
+    }
+    (between <= uptime.saturating_add(MAX_CLOCK_SKEW)).then_some(between)
+}
+
 fn seconds(moment: Moment) -> f64 {
-    moment.shown.as_duration().as_secs_f64()
+    moment.wall.as_duration().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_that_cannot_be_are_left_out() {
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let uptime = Duration::from_mins(1);
+        let latency = |seconds_ago: i64| {
+            programming_latency(
+                Timestamp::from_micros(now.as_micros() - seconds_ago * 1_000_000),
+                now,
+                uptime,
+            )
+        };
+        assert_eq!(latency(2), Some(Duration::from_secs(2)));
+        assert_eq!(latency(60), Some(Duration::from_mins(1)));
+        assert_eq!(latency(5 * 3600), None, "our clock was set forward");
+        assert_eq!(latency(-2), Some(Duration::ZERO), "another machine's clock is ahead a little");
+        assert_eq!(latency(-5 * 3600), None, "our clock was set back");
+        assert_eq!(programming_latency(Timestamp::UNKNOWN, now, uptime), None);
+        assert_eq!(programming_latency(Timestamp::from_micros(i64::MIN), now, uptime), None);
+    }
 }

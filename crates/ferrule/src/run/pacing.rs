@@ -1,21 +1,21 @@
 //! When the next sync may begin, and when it must.
 //!
-//! Told what is wanted and what became of it; reads no clock. A pass over everything is due now and then, a failed sync is
-//! tried again, and between two syncs there is a pause: a fixed one if the user set it, otherwise one that keeps the share of
-//! time spent syncing small.
+//! Its inputs are what is wanted, and what became of it; it reads no clock. A resync is due periodically, a failed sync is tried
+//! again, and between two syncs there is a pause: a fixed one if the user set it, otherwise one that limits the share of time
+//! spent syncing.
 
 use std::time::{Duration, Instant};
 
 /// Of the time that passes, one part in this many may be spent syncing.
-const SHARE: u32 = 10;
-/// Syncs that take no longer than this together follow each other at once.
-const CHEAP: Duration = Duration::from_millis(50);
+const SYNC_DUTY_CYCLE: u32 = 10;
+/// Syncs that cost no more than this together follow each other at once.
+const COST_ALLOWANCE: Duration = Duration::from_millis(50);
 /// A repair does not wait for a longer pause than this.
-const LONGEST_WAIT_FOR_REPAIR: Duration = Duration::from_secs(1);
+const MAX_REPAIR_DELAY: Duration = Duration::from_secs(1);
 
-/// So many repairs in a row come as soon as they are wanted, further ones with a pause.
-const REPAIRS_AT_ONCE: u32 = 3;
-const PAUSE_BETWEEN_REPAIRS: Duration = Duration::from_millis(500);
+/// This many repairs in a row are made at once, further ones with a pause.
+const MAX_REPAIR_BURST: u32 = 3;
+const REPAIR_PAUSE: Duration = Duration::from_millis(500);
 
 /// The pause between two syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Pacing {
     not_before: Instant,
     /// The same for a repair.
     not_before_for_repair: Instant,
-    /// When there is a sync that nobody asked for.
+    /// When the next resync or retry is due.
     next_unasked: Instant,
     failures: u32,
     /// How many syncs in a row were repairs.
@@ -111,7 +111,7 @@ impl Pacing {
         }
     }
 
-    /// A sync begins; what is wanted from now on is for the next one. Says whether anybody asked for this one.
+    /// A sync begins; what is wanted from now on is for the next one. Returns whether this one was asked for.
     pub fn begin(&mut self) -> bool {
         self.repairs = if self.urgent { self.repairs.saturating_add(1) } else { 0 };
         self.urgent = false;
@@ -120,19 +120,20 @@ impl Pacing {
 
     /// A sync that cost this much has ended now.
     pub fn end(&mut self, cost: Duration, now: Instant, succeeded: bool) {
-        let earned = now.saturating_duration_since(self.last_end) / SHARE;
+        let earned = now.saturating_duration_since(self.last_end) / SYNC_DUTY_CYCLE;
         self.debt = (self.debt + cost).saturating_sub(earned);
         self.last_end = now;
         let pause = match self.pace.pause {
             Pause::Fixed(pause) => pause,
-            Pause::ByCost { at_most } => (self.debt.saturating_sub(CHEAP) * SHARE).min(at_most),
+            Pause::ByCost { at_most } => {
+                (self.debt.saturating_sub(COST_ALLOWANCE) * SYNC_DUTY_CYCLE).min(at_most)
+            }
         };
         self.not_before = now + pause;
-        // Somebody who goes on breaking things must not keep us busy.
-        let between_repairs =
-            if self.repairs > REPAIRS_AT_ONCE { PAUSE_BETWEEN_REPAIRS } else { Duration::ZERO };
-        self.not_before_for_repair = now + pause.min(LONGEST_WAIT_FOR_REPAIR).max(between_repairs);
-        if self.repairs > REPAIRS_AT_ONCE {
+        // A program that goes on breaking things must not keep us busy.
+        let between_repairs = if self.repairs > MAX_REPAIR_BURST { REPAIR_PAUSE } else { Duration::ZERO };
+        self.not_before_for_repair = now + pause.min(MAX_REPAIR_DELAY).max(between_repairs);
+        if self.repairs > MAX_REPAIR_BURST {
             self.not_before = self.not_before.max(self.not_before_for_repair);
         }
         self.failures = if succeeded { 0 } else { self.failures.saturating_add(1) };

@@ -2,58 +2,70 @@
 //!
 //! Changes are only noted; [`Proxy::sync`] plans them together and brings the kernel in line, each family on its own.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::iptables::Correction;
-use ferrule_backends::{Dataplane, SyncError, SyncReport, Way};
-use ferrule_model::{Change, Cluster, IpFamily, ObjectKind, PerFamily, Timestamp, Touched};
-use ferrule_plan::{FamilyPlan, NodePlan, NodeView, PlanDelta, StaleFlows, replan, take_over_addresses};
+use ferrule_backends::{BackendError, Cost, Dataplane, Drift, Rejected, SyncOutcome, SyncReport};
+use ferrule_model::{
+    Applied, Change, Cluster, IpFamily, KeptNodeField, ObjectKind, PerFamily, Timestamp, Touched,
+    TriggerTimes,
+};
+use ferrule_plan::{
+    FamilyPlan, NodePlan, NodeView, PlanDelta, ProxyMode, StaleFlows, adopt_addresses, replan,
+};
+use ferrule_watch::ChangeBatch;
 use tracing::{error, info, warn};
 
-use super::News;
-use super::drift::Drift;
-use super::family::{FamilyState, Need, Repair, Written, is_locked};
+use super::family::{Family, Progress, Purpose, Repair};
 use super::flows::FlowCleaner;
+use super::inspect::Snapshot;
+use super::notes;
 use super::observer::Observer;
 use super::repair_log::RepairLog;
-use super::told::Told;
+use super::reported::ReportedDiagnostics;
 use super::view::{Site, health_check_addresses};
 use crate::causes::with_causes;
+use crate::health::Moment;
 use crate::metrics::SyncKind;
 
 /// A running proxy.
-pub struct Proxy {
-    view: NodeView,
-    cluster: Cluster,
-    plan: NodePlan,
+pub(super) struct Proxy {
+    /// Shared with snapshots: copied by the first change while one is held, and never without.
+    view: Arc<NodeView>,
+    cluster: Arc<Cluster>,
+    plan: Arc<NodePlan>,
+    /// When the endpoint changes were made that are not in the kernel yet.
+    trigger_times: TriggerTimes,
     /// What changed since the last plan.
     touched: Touched,
-    families: PerFamily<FamilyState>,
+    families: PerFamily<Family>,
     flows: FlowCleaner,
     observer: Observer,
     repairs: RepairLog,
-    unusable: Told,
-    contested: Told,
+    invalid_fields: ReportedDiagnostics,
+    conflicts: ReportedDiagnostics,
+    /// Kinds that cannot be watched.
+    unreachable: BTreeMap<ObjectKind, Moment>,
 }
 
-/// What a sync did.
-#[derive(Debug, Default)]
-pub struct Synced {
-    /// For each family that was synced, what was written, or why not.
-    pub families: PerFamily<Result<SyncReport, SyncError>>,
-}
-
-impl Synced {
-    /// Whether nothing failed.
-    pub fn is_well(&self) -> bool {
-        self.families.iter().all(|(_, result)| result.is_ok())
-    }
+/// What became of a sync of all families.
+#[derive(Debug)]
+pub(super) struct Synced {
+    /// Whether no family failed.
+    pub is_complete: bool,
+    /// When to try again, if another program is in the way.
+    pub retry_in: Option<Duration>,
+    /// Whether a family needs one more sync for another reason.
+    pub needs_another: bool,
+    /// Whether rules were verified.
+    pub is_verification: bool,
 }
 
 impl Proxy {
     /// Nothing is known yet, neither of the cluster nor of the kernel.
-    pub fn new(
+    pub(super) fn new(
         view: NodeView,
         dataplanes: PerFamily<Box<dyn Dataplane>>,
         flows: FlowCleaner,
@@ -62,47 +74,52 @@ impl Proxy {
         observer.begins();
         let started = Timestamp::from_micros(jiff::Timestamp::now().as_microsecond());
         Self {
-            view,
-            cluster: Cluster::new(started),
-            plan: NodePlan::default(),
+            view: Arc::new(view),
+            cluster: Arc::default(),
+            trigger_times: TriggerTimes::since(started),
+            plan: Arc::default(),
             touched: Touched { node: true, ..Touched::default() },
-            families: dataplanes.map(|_, dataplane| FamilyState::new(dataplane)),
+            families: dataplanes.map(|_, dataplane| Family::new(dataplane)),
             flows,
             observer,
             repairs: RepairLog::default(),
-            unusable: Told::default(),
-            contested: Told::default(),
+            invalid_fields: ReportedDiagnostics::default(),
+            conflicts: ReportedDiagnostics::default(),
+            unreachable: BTreeMap::new(),
         }
     }
 
     /// What the cluster says, as far as it is known.
-    pub fn cluster(&self) -> &Cluster {
+    pub(super) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Notes changes of the cluster; says whether anything is to be done about them.
-    pub fn take(&mut self, news: News) -> bool {
+    /// Applies changes of the cluster; returns whether a sync is needed for them.
+    pub(super) fn apply_batch(&mut self, batch: ChangeBatch) -> bool {
         let own = self.view.name.to_string();
-        let mut diagnostics = news.diagnostics;
-        for change in &news.changes {
-            if let Change::Node(Some(node)) = change {
-                diagnostics.extend(self.cluster.lost(node, &own));
-            }
+        let mut diagnostics = batch.diagnostics;
+        // Names are only needed to forget what was reported; mostly nothing was.
+        let checked: Vec<_> = if self.invalid_fields.is_empty() {
+            Vec::new()
+        } else {
+            batch.changes.iter().map(|change| object_of(change, &own)).collect()
+        };
+        for change in batch.changes {
+            let kept = self.apply(change);
+            diagnostics.extend(kept.into_iter().map(|kept| kept.diagnostic(&own)));
         }
-        let looked_at = news.changes.iter().map(|change| object_of(change, &own));
-        for diagnostic in self.unusable.news(looked_at, diagnostics) {
-            warn!(object = %diagnostic, "Cannot use all of an object");
+        for diagnostic in self.invalid_fields.newly_seen(checked, diagnostics) {
+            warn!(object = %diagnostic, "Ignoring invalid field");
             self.observer.diagnosed(&diagnostic);
-        }
-        for change in news.changes {
-            self.apply(change);
         }
         !self.touched.is_empty()
     }
 
-    fn apply(&mut self, change: Change) {
+    /// What the Node lacks and stays in use is handed back.
+    fn apply(&mut self, change: Change) -> Vec<KeptNodeField> {
         let kind = kind_of(&change);
-        let touched = self.cluster.apply(change);
+        let Applied { touched, kept, trigger } = Arc::make_mut(&mut self.cluster).apply(change);
+        self.trigger_times.update(trigger);
         let is_pending = !touched.is_empty();
         if touched.node || touched.eligibility {
             self.observer.node_is(self.cluster.node());
@@ -113,38 +130,40 @@ impl Proxy {
             ObjectKind::EndpointSlice => self.observer.slice_changed(is_pending),
             ObjectKind::Node | ObjectKind::ServiceCidr => {}
         }
+        kept
     }
 
     /// Tells which configuration is in effect.
-    pub fn configured(&self, configz: String, sync_period: Duration) {
+    pub(super) fn configured(&self, configz: String, sync_period: Duration) {
         self.observer.status().configured(configz, sync_period);
     }
 
     /// Tells that a sync is wanted.
-    pub fn queued(&self) {
+    pub(super) fn queued(&self) {
         self.observer.queued();
     }
 
     /// Notes other settings; says whether anything is to be done about them.
-    pub fn set_view(&mut self, view: NodeView) -> bool {
-        self.touched.node |= view != self.view;
-        self.view = view;
+    pub(super) fn set_view(&mut self, view: NodeView) -> bool {
+        self.touched.node |= view != *self.view;
+        self.view = Arc::new(view);
         self.touched.node
     }
 
     /// Notes the addresses of the host's interfaces; says whether anything is to be done about them.
-    pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) -> bool {
+    pub(super) fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) -> bool {
         let addresses = addresses.into_iter().collect();
         if self.view.interface_addresses == addresses {
             return false;
         }
-        self.view.interface_addresses = addresses;
-        self.touched.node |= !take_over_addresses(&mut self.plan, &self.cluster, &self.view);
+        Arc::make_mut(&mut self.view).interface_addresses = addresses;
+        let plan = Arc::make_mut(&mut self.plan);
+        self.touched.node |= !adopt_addresses(plan, &self.cluster, &self.view);
         self.touched.node
     }
 
     /// The node as it is seen now, but for the settings.
-    pub fn site(&self) -> Site {
+    pub(super) fn site(&self) -> Site {
         Site {
             name: self.view.name.clone(),
             families: self.view.families.clone(),
@@ -152,56 +171,62 @@ impl Proxy {
         }
     }
 
-    /// Notes that somebody touched the rules.
-    pub fn take_drift(&mut self, drift: Drift) {
-        if let Some(served) = self.families.slot(drift.family) {
-            served.need = Need::Repair(Some(drift));
+    /// Another program changed our rules.
+    pub(super) fn note_drift(&mut self, drift: Drift) {
+        if let Some(family) = self.families.slot(drift.family) {
+            family.needs.note_drift(drift);
         }
     }
 
-    /// Notes what corrects rules that somebody touched.
-    pub fn take_correction(&mut self, drift: Drift, correction: Box<Correction>) {
-        if let Some(served) = self.families.slot(drift.family)
-            && !served.also_needs(Need::Correct(drift, correction))
-        {
-            served.dataplane.want_verification();
-        }
-    }
-
-    /// Notes that the rules may not be what they were.
-    pub fn look_again(&mut self) {
-        for family in IpFamily::BOTH {
-            if let Some(served) = self.families.slot(family)
-                && !served.dataplane.is_verified_elsewhere()
-            {
-                served.also_needs(Need::Look);
+    /// The rules of one family, or of all, may not be what the last sync left.
+    pub(super) fn want_verification(&mut self, only: Option<IpFamily>) {
+        let wanted = |family: &IpFamily| only.is_none_or(|only| only == *family);
+        for family in IpFamily::BOTH.into_iter().filter(wanted) {
+            if let Some(family) = self.families.slot(family) {
+                family.needs.note_doubt();
             }
         }
     }
 
-    /// Notes that one family's rules are to be looked at.
-    pub fn look_at(&mut self, family: IpFamily) {
-        if let Some(served) = self.families.slot(family) {
-            served.also_needs(Need::Look);
+    /// When the next verification is due.
+    pub(super) fn verify_at(&self) -> Option<Instant> {
+        self.families.iter().filter_map(|(_, family)| family.verify_at()).min()
+    }
+
+    /// Notes the verifications that are due; returns whether there are any.
+    pub(super) fn want_due_verifications(&mut self, now: Instant) -> bool {
+        let mut is_due = false;
+        for family in IpFamily::BOTH {
+            if let Some(family) = self.families.slot(family)
+                && family.verify_at().is_some_and(|at| at <= now)
+            {
+                family.needs.note_doubt();
+                is_due = true;
+            }
+        }
+        is_due
+    }
+
+    /// The backend cannot watch its rules: they are verified this often.
+    pub(super) fn verify_every(&mut self, interval: Duration) {
+        for family in IpFamily::BOTH {
+            if let Some(family) = self.families.slot(family) {
+                family.verify_every(interval);
+            }
         }
     }
 
-    /// Whether another program's lock is in the way of a sync.
-    pub fn is_waiting_for_lock(&self) -> bool {
-        self.families.iter().any(|(_, served)| served.is_waiting)
-    }
-
     /// Plans what changed and brings the kernel in line.
-    pub fn sync(&mut self) -> Synced {
+    pub(super) fn sync(&mut self) -> Synced {
         let touched = std::mem::take(&mut self.touched);
         let (mut deltas, contested) = if touched.is_empty() {
             Default::default()
         } else {
-            replan(&mut self.plan, &self.cluster, &touched, &self.view)
+            replan(Arc::make_mut(&mut self.plan), &self.cluster, &touched, &self.view)
         };
-        let looked_at = touched.services.iter().map(|name| (ObjectKind::Service, name.to_string()));
-        for diagnostic in self.contested.news(looked_at, contested) {
-            warn!(object = %diagnostic, "Cannot serve all of an object");
+        let checked = touched.services.iter().map(|name| (ObjectKind::Service, name.to_string()));
+        for diagnostic in self.conflicts.newly_seen(checked, contested) {
+            warn!(object = %diagnostic, "Address conflict, not serving");
             self.observer.diagnosed(&diagnostic);
         }
         if touched.node {
@@ -210,122 +235,201 @@ impl Proxy {
                 self.observer.set_addresses(family, addresses);
             }
         }
-        let mut synced = Synced::default();
+        let mut synced =
+            Synced { is_complete: true, retry_in: None, needs_another: false, is_verification: false };
+        synced.is_verification = self.families.iter().any(|(_, family)| family.needs.is_verification());
         for family in IpFamily::BOTH {
             let delta = deltas.slot(family).take().unwrap_or_default();
-            if let Some(result) = self.sync_family(family, &delta) {
-                synced.families.set(family, result);
+            if let Err(error) = self.sync_family(family, &delta) {
+                synced.is_complete = false;
+                synced.retry_in = synced.retry_in.into_iter().chain(error.retry_in()).min();
             }
         }
-        if synced.is_well() {
-            self.observer.all_in_line();
-            self.observer.programmed(self.cluster.take_trigger_times().into_values().flatten());
+        synced.needs_another =
+            synced.is_complete && self.families.iter().any(|(_, family)| !family.needs.is_empty());
+        if synced.is_complete {
+            self.observer.all_in_sync();
+            self.observer.programmed(self.trigger_times.take().into_values().flatten());
         }
         synced
     }
 
-    fn sync_family(&mut self, family: IpFamily, delta: &PlanDelta) -> Option<Result<SyncReport, SyncError>> {
-        let plan = self.plan.families.get(family)?;
-        let served = self.families.slot(family).as_mut()?;
-        let need = std::mem::replace(&mut served.need, Need::Nothing);
-        if matches!(need, Need::Nothing) && delta.is_empty() {
-            self.observer.is_in_line(family, plan, delta);
-            return None;
-        }
+    fn sync_family(&mut self, family: IpFamily, delta: &PlanDelta) -> Result<(), BackendError> {
+        let (Some(plan), Some(state)) = (self.plan.families.get(family), self.families.slot(family)) else {
+            return Ok(());
+        };
+        let Some(purpose) = state.needs.take(delta) else {
+            self.observer.in_sync(family, plan, delta);
+            return Ok(());
+        };
         let began = Instant::now();
-        let result = served.sync(plan, &need, delta);
-        let took = began.elapsed();
-        tell_of_programs(family, served.dataplane.as_mut(), &self.observer);
-        match &result {
-            Ok(report) => self.succeeded(family, &Done { need, report, took, delta }),
+        let result = state.sync(plan, &purpose, delta);
+        let sync = FamilySync { family, purpose, delta, took: began.elapsed() };
+        match result {
+            Ok(report) => {
+                self.succeeded(&sync, &report);
+                Ok(())
+            }
             Err(error) => {
-                let waited = std::mem::take(&mut served.is_waiting);
-                served.failed(plan, delta, error);
-                if served.is_waiting && waited {
-                    return Some(result);
-                }
-                log_failure(family, error);
-                let kind = if matches!(need, Need::Nothing) { SyncKind::Partial } else { SyncKind::Full };
-                self.observer.failed(family, (error, kind), took);
+                self.failed(&sync, &error);
+                Err(error)
             }
         }
-        Some(result)
     }
 
-    fn succeeded(&mut self, family: IpFamily, done: &Done<'_>) {
-        let Done { need, report, took, delta } = done;
-        let (Some(plan), Some(served)) = (self.plan.families.get(family), self.families.slot(family)) else {
+    fn failed(&mut self, sync: &FamilySync<'_>, error: &BackendError) {
+        let family = sync.family;
+        let (Some(plan), Some(state)) = (self.plan.families.get(family), self.families.slot(family)) else {
             return;
         };
-        let before = std::mem::replace(&mut served.written, Written::Everything);
-        let repair = need.repaired(report, before);
+        let was_blocked = state.is_blocked;
+        state.failed(plan, sync.delta, error);
+        state.status.failed(error);
+        log_rejected(family, &error.findings.rejected);
+        self.observer.measured(&error.findings.measured);
+        // A program that stays in the way is logged and counted once.
+        if state.is_blocked && was_blocked {
+            return;
+        }
+        let err = with_causes(error);
+        if state.is_blocked {
+            warn!(%family, err, "Another program is in the way, changes wait for it");
+        } else {
+            error!(%family, err, "Sync failed, trying again");
+        }
+        let kind = match sync.purpose {
+            Purpose::Change => SyncKind::Partial,
+            Purpose::Repair(_) | Purpose::Verify | Purpose::Retry => SyncKind::Full,
+        };
+        self.observer.failed(family, error, kind, sync.took);
+    }
+
+    fn succeeded(&mut self, sync: &FamilySync<'_>, report: &SyncReport) {
+        let FamilySync { family, purpose, delta, took } = sync;
+        let family = *family;
+        let (Some(plan), Some(state)) = (self.plan.families.get(family), self.families.slot(family)) else {
+            return;
+        };
+        let before = std::mem::replace(&mut state.progress, Progress::InSync);
+        let repair = purpose.repaired(report, &before);
         match repair {
-            Repair::Of(drift) => self.repairs.tell(family, drift, (report.written, *took)),
-            Repair::None => log_success(family, need, report, *took),
+            Repair::Of(drift) => {
+                state.status.repaired(drift);
+                self.repairs.log(family, drift, report.written, *took);
+            }
+            Repair::None => log_success(family, purpose, report, *took),
         }
+        log_rejected(family, &report.rejected);
+        notes::log_all(&report.notes);
+        state.status.succeeded(report, *took);
         self.observer.succeeded(family, report, *took);
-        if std::mem::take(&mut served.is_waiting) {
-            info!(%family, "The xtables lock is free again, what waited for it is written");
+        if std::mem::take(&mut state.is_blocked) {
+            info!(%family, "No longer blocked by another program, changes are written");
         }
-        if before == Written::Nothing {
-            self.observer.started(family, report);
+        if matches!(before, Progress::NeverSynced { .. }) {
+            self.observer.first_sync(family, report);
         }
-        let mut missed = std::mem::take(&mut served.missed);
+        let mut missed = before.into_missed();
         if missed.is_some() {
-            self.observer.is_checked_anew(family, plan);
+            self.observer.reset_health_checks(family, plan);
         }
         if repair != Repair::None {
             self.observer.repaired(family);
             missed.get_or_insert_default();
         }
-        self.observer.is_in_line(family, plan, delta);
-        served.lingering = report.lingering > 0;
-        self.flows.delete(family, stale_flows(plan, delta, missed));
+        self.observer.in_sync(family, plan, delta);
+        state.deferred_at = report.deferred.map(|deferred| Instant::now() + deferred.after);
+        let left_to_conntrack = state.dataplane.forget_flows(stale_flows(plan, delta, missed));
+        self.flows.delete(family, left_to_conntrack);
     }
 
-    /// Whether other programs write the rules.
-    pub fn runs_programs(&self) -> bool {
-        self.families.iter().any(|(_, served)| served.dataplane.runs_programs())
+    /// A kind can no longer be watched, or can be watched again.
+    pub(super) fn set_reachable(&mut self, kind: ObjectKind, is_reachable: bool) {
+        if is_reachable {
+            self.unreachable.remove(&kind);
+        } else {
+            self.unreachable.entry(kind).or_insert_with(Moment::now);
+        }
     }
 
-    /// Whether something is to be taken away in a while.
-    pub fn is_lingering(&self) -> bool {
-        self.families.iter().any(|(_, served)| served.lingering)
+    /// What is known now.
+    pub(super) fn snapshot(&self, mode: ProxyMode) -> Snapshot {
+        let mut families = PerFamily::default();
+        for (family, state) in self.families.iter() {
+            families.set(family, state.status.clone());
+        }
+        let diagnostics = self.invalid_fields.current().chain(self.conflicts.current());
+        Snapshot {
+            mode,
+            cluster: Arc::clone(&self.cluster),
+            plan: Arc::clone(&self.plan),
+            view: Arc::clone(&self.view),
+            families,
+            unreachable: self.unreachable.clone(),
+            has_pending_changes: !self.touched.is_empty(),
+            diagnostics: diagnostics.cloned().collect(),
+        }
     }
 
-    /// Takes away what lingered; says whether that went well.
-    pub fn finish(&mut self) -> bool {
-        let mut well = true;
+    /// What syncs cost others.
+    pub(super) fn cost(&self) -> Cost {
+        let is_wall_clock = |(_, family): (IpFamily, &Family)| family.dataplane.cost() == Cost::WallClock;
+        if self.families.iter().any(is_wall_clock) { Cost::WallClock } else { Cost::Cpu }
+    }
+
+    /// When a dataplane wants to do what it deferred.
+    pub(super) fn deferred_at(&self) -> Option<Instant> {
+        self.families.iter().filter_map(|(_, family)| family.deferred_at).min()
+    }
+
+    /// Has dataplanes do what they deferred and is due; returns whether that went well.
+    pub(super) fn run_deferred(&mut self, now: Instant) -> bool {
+        let mut is_healthy = true;
         for family in IpFamily::BOTH {
-            let Some(served) = self.families.slot(family).as_mut().filter(|served| served.lingering) else {
+            let Some(state) = self.families.slot(family) else { continue };
+            if state.deferred_at.take_if(|at| *at <= now).is_none() {
                 continue;
-            };
-            served.lingering = false;
-            if let Err(error) = served.dataplane.finish() {
-                error!(%family, err = with_causes(&error), "Removing what is no longer used failed");
-                self.observer.cleanup_failed(family);
-                served.need = Need::Look;
-                well = false;
+            }
+            match state.dataplane.run_deferred() {
+                Ok(report) => {
+                    state.deferred_at = report.deferred.map(|deferred| Instant::now() + deferred.after);
+                }
+                Err(error) => {
+                    error!(%family, err = with_causes(&error), "Removing what is no longer used failed");
+                    self.observer.cleanup_failed(&error);
+                    state.needs.note_doubt();
+                    is_healthy = false;
+                }
             }
         }
-        well
+        is_healthy
+    }
+
+    /// Lets dataplanes finish what they do for connections themselves.
+    pub(super) fn shut_down(&mut self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        for family in IpFamily::BOTH {
+            if let Some(state) = self.families.slot(family) {
+                state.dataplane.shutdown(deadline.saturating_duration_since(Instant::now()));
+            }
+        }
     }
 }
 
-/// A sync that succeeded.
-struct Done<'a> {
-    need: Need,
-    report: &'a SyncReport,
-    took: Duration,
+/// A sync of one family.
+struct FamilySync<'a> {
+    family: IpFamily,
+    purpose: Purpose,
     delta: &'a PlanDelta,
+    took: Duration,
 }
 
 /// Flows to be deleted after a success: those of this change, or all stale ones if the rules were not always what they should be.
 fn stale_flows(plan: &FamilyPlan, delta: &PlanDelta, missed: Option<StaleFlows>) -> StaleFlows {
-    let by_change = StaleFlows::by_change(plan, delta);
+    let by_change = StaleFlows::from_delta(plan, delta);
     let Some(mut stale) = missed else { return by_change };
     stale.merge(by_change);
-    stale.merge(StaleFlows::under(plan));
+    stale.merge(StaleFlows::from_plan(plan));
     stale
 }
 
@@ -349,39 +453,28 @@ fn kind_of(change: &Change) -> ObjectKind {
     }
 }
 
-/// What the programs that write the rules had to wait for, and what they did not take.
-fn tell_of_programs(family: IpFamily, dataplane: &mut dyn Dataplane, observer: &Observer) {
-    if let Some(wait) = dataplane.lock_wait() {
-        observer.waited_for_lock(family, wait);
-    }
-    for refusal in dataplane.refusals() {
-        let (what, err) = (refusal.what.to_string(), with_causes(&refusal.error));
-        observer.refused(family);
-        if refusal.is_repeated {
-            info!(v = 2, %family, what, err, "iptables still refuses some rules");
+fn log_rejected(family: IpFamily, rejected: &[Rejected]) {
+    for Rejected { what, reason, is_repeated } in rejected {
+        let (what, err) = (what.as_str(), reason.as_str());
+        if *is_repeated {
+            info!(v = 2, %family, what, err, "Some rules are still rejected");
         } else {
-            error!(%family, what, err, "iptables refuses some rules, the others are written");
+            error!(%family, what, err, "Some rules were rejected, the others are written");
         }
     }
 }
 
-fn log_failure(family: IpFamily, error: &SyncError) {
-    let err = with_causes(error);
-    if is_locked(error) {
-        warn!(%family, err, "Changes wait until another program lets go of the xtables lock");
+fn log_success(family: IpFamily, purpose: &Purpose, report: &SyncReport, took: Duration) {
+    let SyncReport { written, removed, commits, outcome, .. } = *report;
+    let is_notable = match purpose {
+        Purpose::Verify => outcome != SyncOutcome::UpToDate,
+        Purpose::Retry => outcome.is_repair(),
+        Purpose::Repair(_) | Purpose::Change => false,
+    };
+    let outcome = outcome.name();
+    if is_notable {
+        info!(%family, written, removed, commits, ?took, outcome, "Rules written");
     } else {
-        error!(%family, err, "Sync failed, it is tried again");
-    }
-}
-
-fn log_success(family: IpFamily, need: &Need, report: &SyncReport, took: Duration) {
-    let SyncReport { written, removed, commits, way, .. } = *report;
-    match need {
-        Need::Look if way != Way::Adopted => {
-            info!(%family, written, removed, commits, ?took, way = way.name(), "Rules written");
-        }
-        Need::Look | Need::WriteRest | Need::Nothing | Need::Repair(_) | Need::Correct(..) => {
-            info!(v = 2, %family, written, removed, commits, ?took, way = way.name(), "Synced");
-        }
+        info!(v = 2, %family, written, removed, commits, ?took, outcome, "Synced");
     }
 }

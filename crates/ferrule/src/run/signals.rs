@@ -1,7 +1,7 @@
 //! Signals that end the program. As process 1 of a container nothing ends it but a handler.
 //!
-//! The loop is asked to end, which it does between two syncs. If that takes long, or somebody asks twice, the program ends all the
-//! same: rules are written in commits that happen or not, and whatever is half done is finished by the next process.
+//! The loop is asked to end, which it does between two syncs. If that takes long, or a second signal comes, the program ends all
+//! the same: rules are written in commits that happen or not, and what is half done is finished by the next process.
 
 use std::io;
 use std::sync::mpsc::{SyncSender as Sender, TrySendError};
@@ -12,14 +12,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Ended, Event, log_end};
 use crate::logging::LogHandle;
-use crate::threads;
+use ferrule_kernel::threads;
 
 /// How long the loop has to end by itself. It may be in a sync, or wait for a program that gives it credentials.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a full inbox is tried again.
-const PAUSE: Duration = Duration::from_millis(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a full queue is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Tells the loop of SIGTERM and SIGINT, and ends the program if the loop does not.
+/// Sends SIGTERM and SIGINT to the loop, and ends the program if the loop does not.
 pub fn listen(events: Sender<Event>, log: LogHandle) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let mut signals = {
@@ -34,7 +34,7 @@ pub fn listen(events: Sender<Event>, log: LogHandle) -> io::Result<()> {
         });
         log_end(Ended::Signal(name));
         log.flush();
-        subprocess::end_all();
+        subprocess::kill_all();
         std::process::exit(0);
     };
     threads::spawn("signals", work).map(drop)
@@ -53,17 +53,17 @@ impl Signals {
         }
     }
 
-    /// Returns if the loop had its time, or if somebody asked again.
+    /// Returns when the loop has had its time, or at a second signal.
     async fn insist(&mut self, events: &Sender<Event>, name: &'static str) {
-        let telling = async {
+        let sending = async {
             while let Err(TrySendError::Full(_)) = events.try_send(Event::End(name)) {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = telling => {}
-            () = tokio::time::sleep(PATIENCE) => {}
+            () = sending => {}
+            () = tokio::time::sleep(EXIT_TIMEOUT) => {}
             _ = self.next() => {}
         }
     }

@@ -1,18 +1,19 @@
-//! Settings turned into what the planner wants to know about this node.
+//! Settings turned into what the planner and the backend need to know about this node.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use ferrule_backends::{Backend, ModeOptions};
 use ferrule_model::{IpFamily, Node, NodeIps, NodeName};
-use ferrule_plan::{LoopbackNodePorts, NodeView, Quirks};
+use ferrule_plan::NodeView;
 
 use crate::http::ListenAddresses;
-use crate::resolve::{local_detection, node_ports};
-use crate::settings::{ProxyMode, Settings};
+use ferrule_config::resolve::{local_detection, node_ports};
+use ferrule_config::settings::Settings;
 
 /// What is known of this node beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
+pub(super) struct Site {
     /// Its name.
     pub name: NodeName,
     /// The families that are served.
@@ -21,8 +22,23 @@ pub struct Site {
     pub interface_addresses: BTreeSet<IpAddr>,
 }
 
+/// The settings that backends need.
+pub(super) fn mode_options(settings: &Settings, host_ips: &[IpAddr]) -> ModeOptions {
+    let ips = NodeIps::resolve(host_ips, Some(settings.bind_address));
+    ModeOptions {
+        sync_period: settings.sync.period,
+        localhost_node_ports: settings.localhost_node_ports,
+        node_port_blocks: node_ports(&settings.node_port_addresses, &ips).blocks,
+    }
+}
+
 /// This node as the planner sees it.
-pub fn node_view(settings: &Settings, site: &Site) -> NodeView {
+pub(super) fn node_view(
+    settings: &Settings,
+    options: &ModeOptions,
+    backend: &dyn Backend,
+    site: &Site,
+) -> NodeView {
     NodeView {
         name: site.name.clone(),
         families: site.families.clone(),
@@ -31,17 +47,21 @@ pub fn node_view(settings: &Settings, site: &Site) -> NodeView {
         masquerade_all: settings.masquerade.all,
         local_detection: local_detection(&settings.detect_local, &settings.cluster_cidrs),
         node_port_addresses: settings.node_port_addresses.clone(),
-        loopback_node_ports: loopback_node_ports(settings),
+        loopback_node_ports: backend.loopback_node_ports(options),
         external_ips: settings.external_ips.clone(),
-        quirks: quirks(settings.mode),
+        quirks: backend.quirks(),
         interface_addresses: site.interface_addresses.clone(),
     }
 }
 
 /// Where load balancers' health checks of Services are answered in one family.
-pub fn health_check_addresses(view: &NodeView, node: Option<&Node>, family: IpFamily) -> ListenAddresses {
+pub(super) fn health_check_addresses(
+    view: &NodeView,
+    node: Option<&Node>,
+    family: IpFamily,
+) -> ListenAddresses {
     let host_ips = node.map_or(&[][..], |node| &node.host_ips);
-    let ips = NodeIps::settle(host_ips, view.bind_address);
+    let ips = NodeIps::resolve(host_ips, view.bind_address);
     let ports = node_ports(&view.node_port_addresses, &ips);
     let addresses = match family {
         IpFamily::V4 => ports.v4,
@@ -57,21 +77,4 @@ pub fn health_check_addresses(view: &NodeView, node: Option<&Node>, family: IpFa
 /// The place of the one bit that is set.
 fn bit_of(mark: u32) -> u8 {
     u8::try_from(mark.trailing_zeros()).unwrap_or(0)
-}
-
-fn loopback_node_ports(settings: &Settings) -> LoopbackNodePorts {
-    if settings.mode == ProxyMode::Iptables && settings.localhost_node_ports {
-        LoopbackNodePorts::InKernel
-    } else {
-        LoopbackNodePorts::NotServed
-    }
-}
-
-fn quirks(mode: ProxyMode) -> Quirks {
-    match mode {
-        ProxyMode::Nftables => Quirks::NFTABLES,
-        ProxyMode::Iptables => Quirks::IPTABLES,
-        ProxyMode::Ipvs => Quirks::IPVS,
-        ProxyMode::Userspace => Quirks::NONE,
-    }
 }

@@ -1,16 +1,27 @@
 //! An API server that is none, or not the right one, or breaks off in the middle.
 
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
 use ferrule_testkit::Program;
 use ferrule_testkit::scripted_server::{Reply, Request, ScriptedServer, usual};
 use serde_json::{Value, json};
 
-use crate::stand::{ASKING_POD, BINARY, NODE, PATIENCE, Stand};
+use crate::stand::{ASKING_POD, BINARY, NODE, PATIENCE, PODS, Stand};
 use crate::table::{Seen, Table};
 
 const STAYS: &str = "what is known stays in effect; one line";
 const SERVICES: usize = 30;
+/// The only Service with an endpoint.
+pub const FIRST: &str = "10.96.3.1";
 /// A Service without endpoints refuses, which shows that its rules are there.
 const LAST: &str = "10.96.3.30";
+/// The address of one more.
+pub const ADDED: &str = "10.96.3.31";
+
+const WAIT: &str = "a wait for a billion years is asked for, and later nothing is wrong";
+/// A minute, a tenth of it more, and a machine that does much else.
+const MAX_WAIT: Duration = Duration::from_secs(80);
 
 pub fn attack(table: &mut Table) {
     table.group("API server impostor");
@@ -55,7 +66,7 @@ fn answers() -> Vec<(&'static str, Reply)> {
         ),
         ("another protocol", Reply::Raw(b"SSH-2.0-OpenSSH_9.2\r\n".to_vec())),
         ("a redirect elsewhere", Reply::refusal(302, &["location: http://127.0.0.1:1/elsewhere"])),
-        ("a wait for a billion years", Reply::refusal(429, &["retry-after: 31557600000000000"])),
+        ("a wait for a billion years", endless_wait()),
         ("a web page", body(b"<html>sign in</html>")),
         (
             "JSON nested without end",
@@ -67,32 +78,71 @@ fn answers() -> Vec<(&'static str, Reply)> {
     ]
 }
 
+fn endless_wait() -> Reply {
+    Reply::refusal(429, &["retry-after: 31557600000000000"])
+}
+
+/// Begins beside the other attacks, since it takes a minute.
+pub fn begin_wait(table: &Table) -> Option<JoinHandle<Seen>> {
+    (table.is_full() && table.is_wanted(WAIT)).then(|| thread::spawn(waited))
+}
+
+/// Waits for its end.
+pub fn finish_wait(table: &mut Table, attack: Option<JoinHandle<Seen>>) {
+    table.group("API server impostor");
+    if let Some(attack) = attack {
+        table.attack(WAIT, "tried again after a minute", || {
+            attack.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+    }
+}
+
+fn waited() -> Seen {
+    let site = Site::new("");
+    let said = site.program.said();
+    site.expire(endless_wait());
+    site.program.wait_for("Failed to watch", said, PATIENCE).ok_or("no trouble was told")?;
+    let since = Instant::now();
+    site.add_service();
+    while !site.serves(ADDED) {
+        if since.elapsed() > MAX_WAIT {
+            return Err(format!("not tried again for {MAX_WAIT:?}"));
+        }
+    }
+    Ok(format!("tried again after {} s", since.elapsed().as_secs()))
+}
+
 /// A node of which the API server is scripted.
-struct Site {
-    stand: Stand,
-    server: ScriptedServer,
-    program: Program,
+pub struct Site {
+    pub stand: Stand,
+    pub server: ScriptedServer,
+    pub program: Program,
 }
 
 impl Site {
     fn new(user_info: &str) -> Self {
         let stand = Stand::new();
-        let server =
-            stand.net.node().run(|| ScriptedServer::start(|request| answer(request, usual_list(SERVICES))));
+        let server = stand.net.node().run(|| ScriptedServer::start(usual_answer));
         let server = server.expect("the node").expect("a scripted server");
-        let master = format!("http://{user_info}{}", server.address());
+        let master = format!("--master=http://{user_info}{}", server.address());
+        Self::start(stand, server, &[BINARY, &master])
+    }
+
+    /// Starts a command that is the program or leads to it.
+    pub fn start(stand: Stand, server: ScriptedServer, command: &[&str]) -> Self {
         let arguments = [
-            "--master",
-            &master,
-            "--hostname-override",
-            "node-a",
-            "-v=2",
-            "--proxy-mode=nftables",
-            "--cluster-cidr=10.244.0.0/16",
-        ];
-        let program =
-            Program::start(stand.net.node(), std::path::Path::new(BINARY), &arguments).expect("the program");
-        let site = Self { stand, server, program };
+            &command[1..],
+            &[
+                "--hostname-override",
+                "node-a",
+                "-v=2",
+                "--proxy-mode=nftables",
+                "--cluster-cidr=10.244.0.0/16",
+            ],
+        ]
+        .concat();
+        let program = Program::start(stand.net.node(), std::path::Path::new(command[0]), &arguments);
+        let site = Self { stand, server, program: program.expect("the program") };
         site.until_served();
         site
     }
@@ -103,10 +153,53 @@ impl Site {
         crate::stand::until(|| self.serves_last().then_some(()));
     }
 
-    fn serves_last(&self) -> bool {
-        let seen = self.stand.ask_briefly(ASKING_POD, (LAST, ferrule_model::Protocol::Tcp, 80));
+    pub fn serves_last(&self) -> bool {
+        self.serves(LAST)
+    }
+
+    /// A page of the metrics port; one that is refused is an error.
+    fn page(&self, page: &str) -> Result<String, String> {
+        let url = format!("http://127.0.0.1:10249/{page}");
+        let output = self.stand.net.node().feed("curl", &["-sS", "--fail", &url], "");
+        let output = output.map_err(|error| format!("/{page}: {}", error.with_sources()))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Whether there is a Service with this address.
+    pub fn serves(&self, address: &str) -> bool {
+        let seen = self.stand.ask_briefly(ASKING_POD, (address, ferrule_model::Protocol::Tcp, 80));
         matches!(seen, ferrule_testkit::netns::Seen::Refused)
     }
+}
+
+/// What a server with all Services answers.
+pub fn usual_answer(request: &Request) -> Reply {
+    answer(request, usual_list(SERVICES))
+}
+
+/// What it answers after one more Service was made: the version that is watched has expired.
+fn answer_with_one_more(request: &Request) -> Reply {
+    if !request.is_about("services") {
+        return usual_answer(request);
+    }
+    if request.is_watch() && request.target.contains("resourceVersion=4712") {
+        return Reply::Watch(Vec::new());
+    }
+    if request.target.contains("sendInitialEvents=true") {
+        return Reply::refusal(422, &[]);
+    }
+    if request.is_watch() {
+        return expired();
+    }
+    Reply::json(
+        &json!({ "kind": "ServiceList", "apiVersion": "v1", "metadata": { "resourceVersion": "4712" },
+                         "items": services(SERVICES + 1) }),
+    )
+}
+
+fn expired() -> Reply {
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired" });
+    Reply::Watch(vec![json!({ "type": "ERROR", "object": status })])
 }
 
 fn usual_list(count: usize) -> Reply {
@@ -123,14 +216,21 @@ fn answer(request: &Request, services: Reply) -> Reply {
         {
             Reply::Watch(Vec::new())
         }
-        request if request.is_about("services") && request.is_watch() => {
-            let status = json!({ "kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired" });
-            Reply::Watch(vec![json!({ "type": "ERROR", "object": status })])
-        }
+        request if request.is_about("services") && request.is_watch() => expired(),
         request if request.is_about("services") => services,
+        request if request.is_about("endpointslices") && !request.is_watch() => {
+            list("EndpointSliceList", "discovery.k8s.io/v1", &[endpoint_slice()])
+        }
         request if request.is_about("nodes") => node(request),
         request => usual(request, &[], 7),
     }
+}
+
+fn endpoint_slice() -> Value {
+    json!({ "metadata": { "name": "web-0-1", "namespace": "shop", "resourceVersion": "6",
+                          "labels": { "kubernetes.io/service-name": "web-0" } },
+            "addressType": "IPv4", "ports": [{ "name": "", "port": 8080, "protocol": "TCP" }],
+            "endpoints": [{ "addresses": [PODS[0]] }] })
 }
 
 fn node(request: &Request) -> Reply {
@@ -168,13 +268,16 @@ fn relisted(reply: Reply, words: &str) -> Seen {
 }
 
 impl Site {
+    /// One more Service is there, at [`ADDED`], of which the program learns when it connects again.
+    pub fn add_service(&self) {
+        self.server.follow(answer_with_one_more);
+    }
+
     /// The version that is watched has expired, and the list that replaces it is this.
     fn expire(&self, reply: Reply) {
         self.server.follow(move |request| {
             if request.is_about("services") && request.is_watch() {
-                let status =
-                    json!({ "kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired" });
-                return Reply::Watch(vec![json!({ "type": "ERROR", "object": status })]);
+                return expired();
             }
             answer(request, reply.clone())
         });
@@ -191,26 +294,17 @@ fn mass_removal() -> Seen {
         return Err(line);
     }
     crate::stand::until(|| (!site.serves_last()).then_some(()));
-    let metrics = site.stand.net.node().feed("curl", &["-s", "http://127.0.0.1:10249/metrics"], "");
-    match metrics {
-        Ok(output)
-            if String::from_utf8_lossy(&output.stdout)
-                .contains("ferrule_mass_removals_total{kind=\"Service\"} ") =>
-        {
-            Ok("warned, counted, obeyed".into())
-        }
-        Ok(_) => Err("it is not counted".into()),
-        Err(_) => Ok("warned, obeyed".into()),
+    if site.page("metrics")?.contains("ferrule_mass_removals_total{kind=\"Service\"} 1\n") {
+        Ok("warned, counted, obeyed".into())
+    } else {
+        Err("it is not counted".into())
     }
 }
 
 fn password() -> Seen {
     let site = Site::new("admin:hunter2@");
-    let pages = ["metrics", "flagz", "configz", "debug/pprof/cmdline"].map(|page| {
-        let url = format!("http://127.0.0.1:10249/{page}");
-        let output = site.stand.net.node().feed("curl", &["-s", &url], "");
-        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
-    });
+    let pages = ["metrics", "flagz", "configz", "statusz"].map(|page| site.page(page));
+    let pages = pages.into_iter().collect::<Result<Vec<String>, String>>()?;
     site.expire(Reply::refusal(401, &[]));
     site.program.wait_for("Failed to watch", 0, PATIENCE).ok_or("no trouble was told")?;
     let log = site.program.log();

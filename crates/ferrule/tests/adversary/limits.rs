@@ -1,5 +1,6 @@
 //! Resources run out: descriptors, the log's reader, room for files.
 
+use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -44,6 +45,14 @@ pub fn attack(table: &mut Table) {
                 victim.is_well()
             },
         );
+        table.attack("100,000 endpoints in one Service", "serves on", || {
+            let victim = Victim::new(&[]);
+            let said = victim.program.said();
+            victim.stand.write("wide.yaml", &wide_service(100_000));
+            let synced = victim.program.wait_for("written=100", said, Duration::from_mins(2));
+            synced.ok_or("they were never written")?;
+            victim.is_well()
+        });
     }
 }
 
@@ -55,10 +64,12 @@ fn hold(victim: &Victim, count: usize) -> Vec<TcpStream> {
         };
         (0..count).filter_map(|nth| one(if nth % 2 == 0 { 10256 } else { 10249 })).collect()
     };
-    victim.stand.net.node().run(open).expect("the node")
+    let held: Vec<TcpStream> = victim.stand.net.node().run(open).expect("the node");
+    assert!(held.len() * 10 >= count * 9, "only {} of {count} connections", held.len());
+    held
 }
 
-fn many_services(count: usize) -> String {
+pub fn many_services(count: usize) -> String {
     let service = |nth: usize| {
         let (high, middle, low) = (nth / 65_536, nth / 256 % 256, nth % 256);
         format!(
@@ -70,4 +81,23 @@ fn many_services(count: usize) -> String {
         )
     };
     (0..count).map(service).collect()
+}
+
+fn wide_service(endpoints: usize) -> String {
+    const PER_SLICE: usize = 1000;
+    let mut text = String::from(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: wide, namespace: many}\nspec: {clusterIP: 10.96.0.99, ports: [{port: 80}]}\n",
+    );
+    for first in (0..endpoints).step_by(PER_SLICE) {
+        let addresses = (first..first + PER_SLICE).map(|nth| {
+            format!("{{addresses: [10.{}.{}.{}]}}", 64 + nth / 65_536, nth / 256 % 256, nth % 256)
+        });
+        let addresses = addresses.collect::<Vec<_>>().join(", ");
+        let _ = write!(
+            text,
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{name: wide-{first}, namespace: many, labels: \
+             {{kubernetes.io/service-name: wide}}}}\naddressType: IPv4\nports: [{{port: 8080}}]\nendpoints: [{addresses}]\n"
+        );
+    }
+    text
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use ferrule_testkit::netns::Seen as Packet;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -25,11 +25,19 @@ pub fn attack(table: &mut Table) {
     }
     table.group("careless operator");
     let victim = Victim::new(&[]);
-    for (what, make) in FILES {
-        table.attack(*what, "serves on; one line names the file, or it is passed over", || {
+    for (what, make, line) in FILES {
+        let expected = match line {
+            Line::NamesIt => "serves on; a line names the file",
+            Line::None => "serves on; it is passed over",
+        };
+        table.attack(*what, expected, || {
             let path = victim.stand.folder().join("odd.yaml");
+            let said = victim.program.said();
             make(&path);
-            let seen = victim.is_well();
+            let seen = match line {
+                Line::NamesIt => victim.is_well_and_said(said, "odd.yaml"),
+                Line::None => victim.is_well(),
+            };
             remove(&path);
             seen
         });
@@ -105,7 +113,7 @@ fn manifests() -> Vec<(&'static str, String, &'static str)> {
     vec![
         ("a name that would be a rule", named("x\" -j ACCEPT; drop"), "is not a usable name"),
         ("a name with escapes and bidi marks", named("\u{1b}[2Jevil\r\u{202e}live"), "is not a usable name"),
-        ("a kind of 1.5 MB", format!("kind: {}\n", "K".repeat(1_500_000)), "is none a proxy reads"),
+        ("a kind of 1.5 MB", format!("kind: {}\n", "K".repeat(1_500_000)), "is not used by a proxy"),
         ("lists in lists in lists", nested, "evil.yaml"),
         ("a billion laughs", laughs, "evil.yaml"),
         ("bytes that are no text", "kind: Service\0\u{1}".to_owned(), "evil.yaml"),
@@ -125,17 +133,40 @@ fn manifests() -> Vec<(&'static str, String, &'static str)> {
 
 type Make = fn(&std::path::Path);
 
-const FILES: &[(&str, Make)] = &[
-    ("a named pipe among the manifests", |path| {
-        mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-    }),
-    ("a link to itself", |path| symlink("odd.yaml", path).expect("a link")),
-    ("a link to a device without end", |path| symlink("/dev/zero", path).expect("a link")),
-    ("a folder named as a manifest", |path| fs::create_dir(path).expect("a folder")),
-    ("a file of a terabyte, all holes", |path| {
-        fs::File::create(path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
-    }),
-    ("a file that nobody may read", |path| fs::write(path, b"\xff\xfe").expect("a file")),
+/// What the log says of a file.
+enum Line {
+    NamesIt,
+    None,
+}
+
+const FILES: &[(&str, Make, Line)] = &[
+    (
+        "a named pipe among the manifests",
+        |path| {
+            mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        },
+        Line::None,
+    ),
+    ("a link to itself", |path| symlink("odd.yaml", path).expect("a link"), Line::NamesIt),
+    ("a link to a device without end", |path| symlink("/dev/zero", path).expect("a link"), Line::None),
+    ("a folder named as a manifest", |path| fs::create_dir(path).expect("a folder"), Line::None),
+    (
+        "a file of a terabyte, all holes",
+        |path| {
+            fs::File::create(path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+        },
+        Line::NamesIt,
+    ),
+    ("a file that is not UTF-8", |path| fs::write(path, b"\xff\xfe").expect("a file"), Line::NamesIt),
+    // Root without capabilities that override permissions is refused, too.
+    (
+        "a file that nobody may read",
+        |path| {
+            fs::write(path, "kind: Service\n").expect("a file");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o000)).expect("other permissions");
+        },
+        Line::NamesIt,
+    ),
 ];
 
 fn remove(path: &std::path::Path) {

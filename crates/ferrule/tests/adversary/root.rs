@@ -111,7 +111,7 @@ fn signal(victim: &Victim, signal: Signal) -> Result<(), String> {
 }
 
 /// Lets time pass, where time itself is what a test is about.
-fn wait(time: Duration) {
+pub fn wait(time: Duration) {
     let until = std::time::Instant::now() + time;
     while std::time::Instant::now() < until {
         std::thread::park_timeout(until.saturating_duration_since(std::time::Instant::now()));

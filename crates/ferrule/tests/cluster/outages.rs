@@ -1,6 +1,6 @@
 //! An API server that goes away, comes back, and forgets: rules stay, and only what changed is written.
 
-use ferrule_kernel::nft::{Event, News, NftWatch, What};
+use ferrule_kernel::nft::{NftChange, NftNotification, NftNotifications, NftWatch};
 use ferrule_testkit::api_server::{ApiServer, Options, User, or_skip};
 use serde_json::json;
 
@@ -9,12 +9,12 @@ use crate::site::{ASKING_POD, PATIENCE, PODS, Site};
 /// What was committed since last time: elements by the map they are in, and how many commits.
 fn commits(watch: &mut NftWatch) -> (Vec<String>, usize) {
     let news = watch.read().expect("the kernel's news");
-    assert_ne!(news, News::Missed, "too many news");
-    let News::Events(events) = news else { return Default::default() };
-    let commits = events.iter().filter(|event| matches!(event.what, What::Generation { .. })).count();
-    let named = |event: &Event| match &event.what {
-        What::Elements(map) => Some(format!("elements of {map}")),
-        What::Generation { .. } => None,
+    assert_ne!(news, NftNotifications::Overrun, "too many news");
+    let NftNotifications::Received(events) = news else { return Default::default() };
+    let commits = events.iter().filter(|event| matches!(event.change, NftChange::Generation { .. })).count();
+    let named = |event: &NftNotification| match &event.change {
+        NftChange::Elements(map) => Some(format!("elements of {map}")),
+        NftChange::Generation { .. } => None,
         what => Some(format!("{what:?}")),
     };
     (events.iter().filter_map(named).collect(), commits)
@@ -67,9 +67,13 @@ fn an_api_server_that_goes_away_and_forgets_costs_nothing() {
     let mut news = watch(&site);
     let program = site.serve();
     assert_eq!(commits(&mut news), (Vec::new(), 0), "a second start has nothing to write");
-    let metrics =
-        site.page_until(10249, "/metrics", |page| page.body.contains("ferrule_start_objects_written{"));
-    assert!(metrics.body.contains("ferrule_start_objects_written{ip_family=\"IPv4\"} 0"), "{}", metrics.body);
+    let metrics = site
+        .page_until(10249, "/metrics", |page| page.body.contains("ferrule_initial_sync_objects_written{"));
+    assert!(
+        metrics.body.contains("ferrule_initial_sync_objects_written{ip_family=\"IPv4\"} 0"),
+        "{}",
+        metrics.body
+    );
     drop(program);
 }
 

@@ -82,7 +82,7 @@ fn a_taken_port_is_fatal_only_if_asked_for() {
         assert!(line.contains(server) && line.contains("Address already in use"), "{line}");
         assert_eq!(program.wait().expect("it ends").code(), Some(1));
         let program = site.start(&[]);
-        let line = program.wait_for("Cannot listen, trying again", 0, PATIENCE).expect("a complaint");
+        let line = program.wait_for("Cannot listen, retrying", 0, PATIENCE).expect("a complaint");
         assert!(line.contains(server), "{line}");
         drop(taken);
         assert!(program.wait_for("Listening after bind retry", 0, PATIENCE).is_some());

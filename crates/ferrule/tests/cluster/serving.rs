@@ -82,7 +82,7 @@ fn a_restart_keeps_what_is_served() {
     };
     let program = site.serve();
     site.answered(ASKING_POD, &web.cluster_ip, 80, &PODS);
-    assert!(metric(&site, "ferrule_start_objects_written") > 0.0);
+    assert!(metric(&site, "ferrule_initial_sync_objects_written") > 0.0);
     program.terminate().expect("it ends");
     // Other tests' objects come and go meanwhile, so only what our own part looks like can be compared.
     let elements = |site: &Site| {

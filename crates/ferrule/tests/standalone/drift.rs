@@ -12,7 +12,7 @@ const DAMAGE: [(&[&str], &str); 12] = [
     (&["flush", "ruleset"], "table removed"),
     (&["delete", "table", "ip", "kube-proxy"], "table removed"),
     (&["flush", "map", "ip", "kube-proxy", "services"], "elements of services removed"),
-    (&["flush", "map", "ip", "kube-proxy", "ways"], "elements of ways removed"),
+    (&["flush", "map", "ip", "kube-proxy", "dispatch"], "elements of dispatch removed"),
     (&["flush", "chain", "ip", "kube-proxy", "services"], "rule of services removed"),
     (&["add", "chain", "ip", "kube-proxy", "stray"], "chain stray added or changed"),
     (&["add", "table", "ip", "kube-proxy", "{ flags dormant; }"], "table added or changed"),

@@ -14,7 +14,7 @@ use crate::stand::{
     ASKING_POD, BINARY, NODE, PATIENCE, PODS, Stand, VIP, is_answered_by, service, slice, until,
 };
 
-const WAITS: &str = "Changes wait until another program lets go of the xtables lock";
+const WAITS: &str = "Another program is in the way, changes wait for it";
 /// Longer than the programs themselves would wait for it, and much shorter than the longest pause between two tries.
 const HELD: Duration = Duration::from_secs(7);
 
@@ -70,7 +70,7 @@ fn a_lock_held_for_long_makes_changes_wait_and_nothing_else() {
     let told = program.log().iter().filter(|line| line.contains("xtables lock")).count();
     assert_eq!(told, 1, "{}", program.log().join("\n"));
     drop(holder);
-    let free = program.wait_for("The xtables lock is free again", 0, PATIENCE);
+    let free = program.wait_for("No longer blocked by another program", 0, PATIENCE);
     assert!(free.is_some(), "{}", program.log().join("\n"));
     for _ in 0..10 {
         assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS[..1]), "what waited is written");

@@ -58,7 +58,7 @@ fn while_a_service_is_left_out_it_is_not_ready_and_a_metric_counts_it() {
     // Some checks later nothing has changed, and nobody is told again.
     let said = program.said();
     assert!(program.wait_for("Rules verified", said, PATIENCE).is_some(), "{}", program.log().join("\n"));
-    let told = program.log().iter().filter(|line| line.contains("iptables refuses some rules")).count();
+    let told = program.log().iter().filter(|line| line.contains("Some rules were rejected")).count();
     assert_eq!(told, 1, "{}", program.log().join("\n"));
     fakes.unset("refuse");
     stand.ask_until(ASKING_POD, ODD_VIP, 80, |seen| is_answered_by(seen, &PODS));

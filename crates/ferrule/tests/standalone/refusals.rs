@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 
 use ferrule_kernel::nft::{Family, NftClient};
+use ferrule_kernel::port::NftReader as _;
 use ferrule_testkit::Program;
 use ferrule_testkit::netns::{Namespace, or_skip};
 

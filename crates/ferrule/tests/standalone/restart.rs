@@ -1,27 +1,28 @@
 //! A restart with nothing changed writes nothing, whatever others did to their own tables meanwhile.
 
-use ferrule_kernel::nft::{Event, News, NftWatch, What};
+use ferrule_kernel::nft::{NftChange, NftNotification, NftNotifications, NftWatch};
 use ferrule_testkit::netns::or_skip;
 
 use crate::stand::{ASKING_POD, PATIENCE, PODS, Stand, Talker, VIP, service, slice};
 
 /// Everything that was committed since last time, but for what belongs to a table of others.
-fn commits(watch: &mut NftWatch) -> Vec<Event> {
+fn commits(watch: &mut NftWatch) -> Vec<NftNotification> {
     let news = watch.read().expect("the kernel's news");
-    assert_ne!(news, News::Missed, "too many news");
-    let News::Events(events) = news else { return Vec::new() };
-    let theirs = |event: &Event| event.table.as_ref().is_some_and(|table| table.as_str() == "theirs");
+    assert_ne!(news, NftNotifications::Overrun, "too many news");
+    let NftNotifications::Received(events) = news else { return Vec::new() };
+    let theirs =
+        |event: &NftNotification| event.table.as_ref().is_some_and(|table| table.as_str() == "theirs");
     events.into_iter().filter(|event| !theirs(event)).collect()
 }
 
 /// Restarts the program after something; says how many flows it deleted at its start, and what was committed.
-fn restarted(stand: &Stand, between: impl FnOnce(&Stand)) -> (String, Vec<Event>) {
+fn restarted(stand: &Stand, between: impl FnOnce(&Stand)) -> (String, Vec<NftNotification>) {
     let program = stand.serve();
     program.terminate().expect("it ends");
     between(stand);
     let mut watch = stand.net.node().run(NftWatch::open).expect("the node").expect("a socket");
     let program = stand.serve();
-    let flows = program.wait_for("Looked for stale flows", 0, PATIENCE).expect("it looks for stale flows");
+    let flows = program.wait_for("Checked for stale flows", 0, PATIENCE).expect("it looks for stale flows");
     let log = program.log().join("\n");
     assert!(!log.contains("Rules written"), "{log}");
     (flows, commits(&mut watch))
@@ -62,8 +63,10 @@ fn what_changed_meanwhile_is_written() {
     stand.write("web.yaml", &format!("{}---\n{}", service(""), slice(&PODS[1..])));
     let mut watch = stand.net.node().run(NftWatch::open).expect("the node").expect("a socket");
     let _program = stand.serve();
-    let generations =
-        commits(&mut watch).iter().filter(|event| matches!(event.what, What::Generation { .. })).count();
+    let generations = commits(&mut watch)
+        .iter()
+        .filter(|event| matches!(event.change, NftChange::Generation { .. }))
+        .count();
     assert_eq!(
         generations, 2,
         "chains that are missing, then all the rest at once: packets see the old rules or the new ones"

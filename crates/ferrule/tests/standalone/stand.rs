@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::conntrack::{Conntrack, SentTo, UDP, Which};
+use ferrule_kernel::conntrack::{Conntrack, FlowFilter, FlowQuery, UDP};
 use ferrule_kernel::nft::Family;
 use ferrule_model::Protocol::{self, Tcp, Udp};
 use ferrule_plan::Packet;
@@ -97,9 +97,9 @@ impl Stand {
 
     /// How many flows of a protocol.
     pub fn flows_of(&self, protocol: u8, to: &str, port: u16) -> usize {
-        let to = Which::SentTo(SentTo::Address(SocketAddr::new(ip(to), port)));
-        let listed =
-            self.net.node().run(|| Conntrack::open()?.some_flows(Family::Ip, (protocol, to), |_| true));
+        let filter = FlowFilter::Destination(SocketAddr::new(ip(to), port));
+        let query = FlowQuery { family: Family::Ip, protocol, filter };
+        let listed = self.net.node().run(|| Conntrack::open()?.some_flows(query, |_| true));
         listed.expect("the node").expect("a list of flows").items.len()
     }
 

@@ -1,15 +1,15 @@
-//! What can go wrong with the iptables programs.
+//! Errors of the iptables commands.
 
 use std::path::PathBuf;
 
-use super::LOCK_PATIENCE_SECONDS;
+use super::LOCK_TIMEOUT_SECONDS;
 use crate::nft::Family;
 use crate::subprocess::RunError;
 
-/// A program that did not do what it was asked to.
+/// A command that failed or could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum IptablesError {
-    /// There is no such program.
+    /// The command is not installed.
     #[error(
         "{operation}: the program {program} is missing; install the package iptables, version 1.8 or newer"
     )]
@@ -19,7 +19,7 @@ pub enum IptablesError {
         /// What we were doing.
         operation: &'static str,
     },
-    /// It could not be run.
+    /// The command could not be run to its end.
     #[error("{operation}: running {program}")]
     Run {
         /// The program.
@@ -30,26 +30,26 @@ pub enum IptablesError {
         #[source]
         source: RunError,
     },
-    /// Somebody else was at it all the time. Nothing was read or written.
+    /// Another program held the xtables lock all the time. Nothing was read or written.
     #[error("{operation}: another program holds the xtables lock ({}); is another iptables stuck?", lock.display())]
     Locked {
-        /// The lock.
+        /// The lock file.
         lock: PathBuf,
         /// What we were doing.
         operation: &'static str,
     },
-    /// The same, found out by a program that may have changed a table before.
+    /// The command itself ran into the lock, possibly after it had changed a table.
     #[error(
-        "{operation}: another program held the xtables lock for more than {LOCK_PATIENCE_SECONDS} seconds ({program}); \
+        "{operation}: another program held the xtables lock for more than {LOCK_TIMEOUT_SECONDS} seconds ({program}); \
          is another iptables stuck?"
     )]
-    LockedHalfWay {
+    LockedMidway {
         /// The program.
         program: String,
         /// What we were doing.
         operation: &'static str,
     },
-    /// The lock's file is not there and cannot be made.
+    /// The lock file does not exist and cannot be created.
     #[error(
         "{operation}: {program} cannot open the lock that all users of iptables share; /run must be writable, or \
          /run/xtables.lock be there (mount it from the host), or XTABLES_LOCKFILE name another place: {message}"
@@ -59,10 +59,10 @@ pub enum IptablesError {
         program: String,
         /// What we were doing.
         operation: &'static str,
-        /// What it said.
+        /// Its error output.
         message: String,
     },
-    /// We may not.
+    /// We lack the permission.
     #[error(
         "{operation}: {program} is not permitted; run as root or with the capability CAP_NET_ADMIN: {message}"
     )]
@@ -71,21 +71,21 @@ pub enum IptablesError {
         program: String,
         /// What we were doing.
         operation: &'static str,
-        /// What it said.
+        /// Its error output.
         message: String,
     },
-    /// A table holds rules that iptables cannot show, so what else is in it is not known.
+    /// A table holds rules that iptables cannot show, so its contents are unknown.
     #[error(
         "reading iptables rules: table {family} {table} holds rules that another program wrote with nft, so iptables does not \
          show it; find them with \"nft list table {family} {table}\" and move them to a table of their own"
     )]
     Unreadable {
-        /// The family.
+        /// The table's family.
         family: Family,
         /// The table.
         table: String,
     },
-    /// It is too old.
+    /// The installed version is too old.
     #[error("{operation}: {program} is version {version}; install the package iptables, version {}.{}.{} or newer", oldest.0, oldest.1, oldest.2)]
     TooOld {
         /// The program.
@@ -94,10 +94,10 @@ pub enum IptablesError {
         operation: &'static str,
         /// Its version.
         version: String,
-        /// The version that will do.
+        /// The oldest version that works.
         oldest: (u32, u32, u32),
     },
-    /// The program failed.
+    /// The command exited with an error.
     #[error("{operation}: {program} failed ({status}): {message}{}", at.as_ref().map(|at| format!("; at {at:?}")).unwrap_or_default())]
     Failed {
         /// The program.
@@ -106,23 +106,23 @@ pub enum IptablesError {
         operation: &'static str,
         /// How it ended.
         status: String,
-        /// What it said.
+        /// Its error output.
         message: String,
-        /// The line of the input it stumbled over, if it named one.
+        /// The line of the input that was rejected, if it named one.
         at: Option<String>,
     },
-    /// A failure on purpose, in a test.
-    #[error("a failure on purpose")]
-    OnPurpose,
+    /// A failure that a test injected.
+    #[error("injected fault")]
+    Injected,
 }
 
 impl IptablesError {
-    /// Whether there is no such program on this machine.
+    /// Whether the command is not installed.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
     }
 
-    /// Whether this kernel has no such tables at all, so that nothing can be in them.
+    /// Whether the kernel has no such tables at all, so that they are certainly empty.
     pub fn has_no_tables(&self) -> bool {
         const ABSENT: [&str; 4] = [
             "Table does not exist",
@@ -133,7 +133,7 @@ impl IptablesError {
         matches!(self, Self::Failed { message, .. } if ABSENT.iter().any(|text| message.contains(text)))
     }
 
-    /// Whether the tables are surely as they were: nothing ran that could have changed them.
+    /// Whether the tables are certainly unchanged: nothing ran that could have changed them.
     pub fn changed_nothing(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Locked { .. } => true,
@@ -142,26 +142,26 @@ impl IptablesError {
         }
     }
 
-    /// Whether another program's lock is in the way, which goes away by itself.
+    /// Whether another program holds the lock, a condition that ends by itself.
     pub fn is_locked(&self) -> bool {
-        matches!(self, Self::Locked { .. } | Self::LockedHalfWay { .. })
+        matches!(self, Self::Locked { .. } | Self::LockedMidway { .. })
     }
 
-    /// Whether somebody ended the program.
+    /// Whether the command was cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Run { source: RunError::Cancelled, .. })
     }
 
-    /// The line of the input that was refused, if one was named.
-    pub fn refused_line(&self) -> Option<&str> {
+    /// The line of the input that was rejected, if one was named.
+    pub fn rejected_line(&self) -> Option<&str> {
         match self {
             Self::Failed { at, .. } => at.as_deref(),
             _ => None,
         }
     }
 
-    /// Why a program did not come to an end of its own.
-    pub(super) fn of_run(program: &str, operation: &'static str, source: RunError) -> Self {
+    /// The error of a command that did not exit by itself.
+    pub(super) fn from_run(program: &str, operation: &'static str, source: RunError) -> Self {
         let program = program.to_owned();
         match source {
             RunError::NotFound => Self::Missing { program, operation },
@@ -169,11 +169,11 @@ impl IptablesError {
         }
     }
 
-    /// What a program's end means.
-    pub(super) fn of_end(program: &str, operation: &'static str, end: &End<'_>) -> Self {
-        let (program, message) = (program.to_owned(), in_one_line(end.complaint));
+    /// The error of a command that exited with a failure.
+    pub(super) fn from_exit(program: &str, operation: &'static str, exit: &FailedExit<'_>) -> Self {
+        let (program, message) = (program.to_owned(), in_one_line(exit.stderr));
         if message.contains("xtables lock") {
-            return Self::LockedHalfWay { program, operation };
+            return Self::LockedMidway { program, operation };
         }
         if message.contains("lock file") {
             return Self::NoLock { program, operation, message };
@@ -181,15 +181,15 @@ impl IptablesError {
         if message.contains("Permission denied") || message.contains("Operation not permitted") {
             return Self::NotPermitted { program, operation, message };
         }
-        let at = failed_line(&message).and_then(|number| end.input.lines().nth(number.checked_sub(1)?));
-        Self::Failed { program, operation, status: end.status.clone(), at: at.map(str::to_owned), message }
+        let at = failed_line(&message).and_then(|number| exit.input.lines().nth(number.checked_sub(1)?));
+        Self::Failed { program, operation, status: exit.status.clone(), at: at.map(str::to_owned), message }
     }
 }
 
-/// How a program ended.
-pub(super) struct End<'a> {
+/// How a command failed.
+pub(super) struct FailedExit<'a> {
     pub status: String,
-    pub complaint: &'a str,
+    pub stderr: &'a str,
     pub input: &'a str,
 }
 
@@ -210,39 +210,41 @@ fn failed_line(message: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn of(complaint: &str) -> IptablesError {
-        let end = End { status: "exit status: 1".to_owned(), complaint, input: "*nat\n-A x\nCOMMIT\n" };
-        IptablesError::of_end("iptables-restore", "writing", &end)
+    fn error(stderr: &str) -> IptablesError {
+        let exit = FailedExit { status: "exit status: 1".to_owned(), stderr, input: "*nat\n-A x\nCOMMIT\n" };
+        IptablesError::from_exit("iptables-restore", "writing", &exit)
     }
 
     #[test]
     fn a_failure_names_the_line_it_is_about() {
-        let text = of("iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed").to_string();
+        let text = error("iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed").to_string();
         assert!(text.ends_with("line 2: RULE_APPEND failed; at \"-A x\""), "{text}");
-        assert!(of("iptables-restore: line 2 failed").to_string().ends_with("; at \"-A x\""));
-        assert!(of("unknown option \"-x\" Error occurred at line: 2").to_string().ends_with("; at \"-A x\""));
-        assert!(of("iptables-restore: line 99 failed").to_string().ends_with("line 99 failed"));
+        assert!(error("iptables-restore: line 2 failed").to_string().ends_with("; at \"-A x\""));
+        assert!(
+            error("unknown option \"-x\" Error occurred at line: 2").to_string().ends_with("; at \"-A x\"")
+        );
+        assert!(error("iptables-restore: line 99 failed").to_string().ends_with("line 99 failed"));
     }
 
     #[test]
     fn a_kernel_without_such_tables_has_nothing_in_them() {
         assert!(
-            of("can't initialize ip6tables table `nat': Table does not exist (do you need to insmod?)")
+            error("can't initialize ip6tables table `nat': Table does not exist (do you need to insmod?)")
                 .has_no_tables()
         );
-        assert!(of("iptables-nft-save: Failed to initialize nft: Protocol not supported").has_no_tables());
-        assert!(!of("Resource temporarily unavailable").has_no_tables());
-        assert!(!of("Permission denied (you must be root)").has_no_tables());
+        assert!(error("iptables-nft-save: Failed to initialize nft: Protocol not supported").has_no_tables());
+        assert!(!error("Resource temporarily unavailable").has_no_tables());
+        assert!(!error("Permission denied (you must be root)").has_no_tables());
     }
 
     #[test]
     fn a_held_lock_and_a_lack_of_rights_are_told_apart() {
-        let held = of("Another app is currently holding the xtables lock; still 3s 0us time ahead");
+        let held = error("Another app is currently holding the xtables lock; still 3s 0us time ahead");
         assert!(held.is_locked() && !held.changed_nothing());
-        let unwritable = of("Fatal: can't open lock file /run/xtables.lock: Read-only file system");
+        let unwritable = error("Fatal: can't open lock file /run/xtables.lock: Read-only file system");
         assert!(unwritable.to_string().contains("/run must be writable"), "{unwritable}");
         assert!(matches!(
-            of("Fatal: Permission denied (you must be root)"),
+            error("Fatal: Permission denied (you must be root)"),
             IptablesError::NotPermitted { .. }
         ));
     }

@@ -1,8 +1,8 @@
-//! The lock that all users of the `legacy` variant share, and how long others make us wait for it.
+//! The xtables lock that all users of the `legacy` variant share, and how long others make us wait for it.
 //!
-//! The programs take it themselves, wait for it as long as they are told to, and do not say how long that was. So it is looked
-//! at here, before one is started: while others hold it no program of ours runs and nothing else has to wait. What is looked at is
-//! let go at once, and the program then finds it free, or waits.
+//! The commands take the lock themselves, wait for it as long as their arguments say, and do not report how long that was. So it
+//! is probed here before a command starts: while another program holds it, no command of ours runs and nothing else has to
+//! wait. The probe releases the lock at once; the command then finds it free, or waits.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,40 +11,41 @@ use std::time::{Duration, Instant};
 
 use crate::subprocess;
 
-/// Where the programs have it, unless their environment says otherwise.
-const PLACE: &str = "/run/xtables.lock";
-const ENVIRONMENT: &str = "XTABLES_LOCKFILE";
-const STEP: Duration = Duration::from_millis(5);
+/// The default of the iptables commands.
+const DEFAULT_PATH: &str = "/run/xtables.lock";
+const PATH_VARIABLE: &str = "XTABLES_LOCKFILE";
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Most holders are done sooner. Who holds it for longer is not waited for, but asked again.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Most holders are done sooner. After that the caller tries again later instead of waiting.
+const MAX_WAIT: Duration = Duration::from_millis(250);
 
-/// Since when the lock is in the way of something that is to be written.
+/// Since when the lock has kept a change from being written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LockWait {
     since: Option<Instant>,
 }
 
 impl LockWait {
-    /// How long it was in the way once it is free; its place if it is not. Waits a moment when it is first found held.
-    pub(super) fn look(&mut self) -> Result<Duration, PathBuf> {
-        // As the programs are told: see [`crate::subprocess`].
-        let place = subprocess::absolute(ENVIRONMENT).unwrap_or_else(|| OsString::from(PLACE));
-        self.look_at(Path::new(&place), PATIENCE)
+    /// How long the lock was in the way, once it is free; its path if it is not. Waits for up to 250 ms when it is first found held.
+    pub(super) fn probe(&mut self) -> Result<Duration, PathBuf> {
+        // The same path that the commands are given: see [`crate::subprocess`].
+        let path =
+            subprocess::absolute_variable(PATH_VARIABLE).unwrap_or_else(|| OsString::from(DEFAULT_PATH));
+        self.probe_path(Path::new(&path), MAX_WAIT)
     }
 
-    fn look_at(&mut self, place: &Path, patience: Duration) -> Result<Duration, PathBuf> {
-        // Nobody has ever locked what is not there; who may not look finds out from the program.
-        let Ok(file) = File::open(place) else { return Ok(Duration::ZERO) };
+    fn probe_path(&mut self, path: &Path, max_wait: Duration) -> Result<Duration, PathBuf> {
+        // A missing file was never locked; if we may not open it, the command will report that.
+        let Ok(file) = File::open(path) else { return Ok(Duration::ZERO) };
         let now = Instant::now();
-        let until = if self.since.is_some() { now } else { now + patience };
+        let until = if self.since.is_some() { now } else { now + max_wait };
         let since = *self.since.get_or_insert(now);
-        // A shared hold is enough to see that there is no other, and it ends with the file.
+        // A shared lock is enough to see that no program holds it, and it ends with the file.
         while matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)) {
             if Instant::now() >= until {
-                return Err(place.to_owned());
+                return Err(path.to_owned());
             }
-            std::thread::park_timeout(STEP);
+            std::thread::park_timeout(POLL_INTERVAL);
         }
         self.since = None;
         Ok(since.elapsed())
@@ -60,35 +61,35 @@ mod tests {
     #[test]
     fn a_free_lock_is_not_waited_for() {
         let mut wait = LockWait::default();
-        assert_eq!(wait.look_at(Path::new("/nonexistent/xtables.lock"), LONG), Ok(Duration::ZERO));
+        assert_eq!(wait.probe_path(Path::new("/nonexistent/xtables.lock"), LONG), Ok(Duration::ZERO));
         let file = tempfile::NamedTempFile::new().expect("a file");
-        assert!(wait.look_at(file.path(), LONG).is_ok_and(|waited| waited < Duration::from_secs(1)));
+        assert!(wait.probe_path(file.path(), LONG).is_ok_and(|waited| waited < Duration::from_secs(1)));
     }
 
     #[test]
-    fn a_held_lock_is_waited_for_a_moment_and_then_only_asked() {
+    fn a_held_lock_is_waited_for_once_and_then_only_probed() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().lock().expect("the lock");
         let (mut wait, brief) = (LockWait::default(), Duration::from_millis(50));
         let began = Instant::now();
-        assert_eq!(wait.look_at(file.path(), brief), Err(file.path().to_owned()));
+        assert_eq!(wait.probe_path(file.path(), brief), Err(file.path().to_owned()));
         assert!(began.elapsed() >= brief);
-        assert_eq!(wait.look_at(file.path(), LONG), Err(file.path().to_owned()), "it does not wait again");
+        assert_eq!(wait.probe_path(file.path(), LONG), Err(file.path().to_owned()), "it does not wait again");
         assert!(began.elapsed() < LONG);
-        file.as_file().unlock().expect("the lock is let go");
-        let waited = wait.look_at(file.path(), LONG).expect("it is free");
+        file.as_file().unlock().expect("the lock is released");
+        let waited = wait.probe_path(file.path(), LONG).expect("it is free");
         assert!((brief..LONG).contains(&waited), "all of it counts: {waited:?}");
         assert_eq!(wait, LockWait::default());
     }
 
     #[test]
-    fn a_lock_that_is_let_go_in_a_moment_is_waited_for() {
+    fn a_lock_that_is_released_soon_is_waited_for() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().lock().expect("the lock");
-        let place = file.path().to_owned();
-        let waiting = std::thread::spawn(move || LockWait::default().look_at(&place, LONG));
+        let path = file.path().to_owned();
+        let waiting = std::thread::spawn(move || LockWait::default().probe_path(&path, LONG));
         std::thread::park_timeout(Duration::from_millis(50));
-        file.as_file().unlock().expect("the lock is let go");
-        assert!(waiting.join().expect("the one who waits").is_ok_and(|waited| waited < LONG));
+        file.as_file().unlock().expect("the lock is released");
+        assert!(waiting.join().expect("no panic").is_ok_and(|waited| waited < LONG));
     }
 }

@@ -1,25 +1,25 @@
-//! A text for `iptables-restore`: which lines it may have, and what they are made of.
+//! The input of `iptables-restore`, built from typed parts.
 
 use std::fmt::{self, Write as _};
 
 use super::{ChainName, RuleText};
 
-/// Changes of tables, each table's made in one step. Chains that are not named stay as they are.
+/// Changes of tables, applied atomically for each table. Chains that are not named stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreText(String);
 
 impl RestoreText {
-    /// One of this program's own.
+    /// A text that is known at compile time.
     pub fn literal(text: &'static str) -> Self {
         Self(text.to_owned())
     }
 
-    /// The same with other lines, for a kernel that fails on purpose.
-    pub(crate) fn respelled(&self, line: impl Fn(&str) -> String) -> Self {
+    /// The text with every line changed, for injected faults.
+    pub(crate) fn map_lines(&self, line: impl Fn(&str) -> String) -> Self {
         Self(self.0.lines().map(|old| line(old) + "\n").collect())
     }
 
-    /// Changes a table, if there is anything to change in it.
+    /// Adds the changes of a table; nothing if `write` adds no line.
     pub fn table(&mut self, table: &'static str, write: impl FnOnce(&mut TableText<'_>)) {
         let before = self.0.len();
         let _ = writeln!(self.0, "*{table}");
@@ -32,17 +32,17 @@ impl RestoreText {
         }
     }
 
-    /// Adds changes that are to be made after these.
+    /// Adds changes to be applied after these.
     pub fn append(&mut self, later: &Self) {
         self.0.push_str(&later.0);
     }
 
-    /// Whether nothing would be changed.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The text.
+    /// As `iptables-restore` reads it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -59,25 +59,25 @@ impl fmt::Display for RestoreText {
 pub struct TableText<'a>(&'a mut String);
 
 impl TableText<'_> {
-    /// Makes a chain, or empties it.
+    /// Creates a chain, or flushes it.
     pub fn chain<'c>(&mut self, chain: impl IsChain<'c>) {
         let chain = chain.name();
         self.line(format_args!(":{chain} - [0:0]"));
     }
 
-    /// Puts a rule at the end of a chain.
+    /// Appends a rule to a chain.
     pub fn append<'c>(&mut self, chain: impl IsChain<'c>, rule: &RuleText) {
         let chain = chain.name();
         self.line(format_args!("-A {chain} {rule}"));
     }
 
-    /// Puts a rule at the top of a chain.
+    /// Inserts a rule at the top of a chain.
     pub fn insert<'c>(&mut self, chain: impl IsChain<'c>, rule: &RuleText) {
         let chain = chain.name();
         self.line(format_args!("-I {chain} {rule}"));
     }
 
-    /// Takes a rule out of a chain.
+    /// Deletes a rule from a chain.
     pub fn delete<'c>(&mut self, chain: impl IsChain<'c>, rule: &RuleText) {
         let chain = chain.name();
         self.line(format_args!("-D {chain} {rule}"));
@@ -132,6 +132,6 @@ mod tests {
             table.append(&ChainName::fixed("X"), &RuleText::literal("-j RETURN"));
         });
         assert_eq!(text.as_str(), "*nat\n:X - [0:0]\n-A X -j RETURN\nCOMMIT\n");
-        assert_eq!(text.respelled(str::to_lowercase).as_str(), "*nat\n:x - [0:0]\n-a x -j return\ncommit\n");
+        assert_eq!(text.map_lines(str::to_lowercase).as_str(), "*nat\n:x - [0:0]\n-a x -j return\ncommit\n");
     }
 }

@@ -1,8 +1,8 @@
-//! The text of rules, made of parts that can be nothing else than what they say.
+//! The text of rules, built from typed parts so that no value can inject an option.
 //!
-//! `iptables-restore` reads lines and words, so a value with a space, a quote or a line end in it could become another rule. Text
-//! that is not known when the program is built gets into a rule only as a [`Quoted`], a [`Comment`] or a [`ChainName`], and
-//! numbers and addresses as what they are; anything else does not compile:
+//! `iptables-restore` splits lines into words, so a value with a space, a quote or a line end could become another rule. Text
+//! that is not known at compile time gets into a rule only as a [`Quoted`], a [`Comment`] or a [`ChainName`], numbers and
+//! addresses as their types; anything else does not compile:
 //!
 //! ```compile_fail
 //! # use ferrule_kernel::iptables::RuleText;
@@ -10,16 +10,16 @@
 //! RuleText::build().with("-m comment --comment").with(name.as_str());
 //! ```
 //!
-//! What rules mean is not known here.
+//! Knows nothing of what rules mean.
 
 use std::borrow::Borrow;
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 
-/// What may stand in a rule.
+/// A type that may be written into a rule.
 pub trait RuleArgument: private::Sealed {
-    /// Writes it as `iptables-restore` reads it.
+    /// Appends the argument as `iptables-restore` reads it.
     fn write(self, rule: &mut String);
 }
 
@@ -27,7 +27,7 @@ mod private {
     pub trait Sealed {}
 }
 
-macro_rules! shown_as_it_is {
+macro_rules! display_as_argument {
     ($($kind:ty),*) => {$(
         impl private::Sealed for $kind {}
 
@@ -40,26 +40,37 @@ macro_rules! shown_as_it_is {
     )*};
 }
 
-// Texts are those of this program: nobody else's live as long as it does.
-shown_as_it_is!(&'static str, u16, u32, IpAddr, SocketAddr, Block, &RuleText, &ChainName, Mark, Probability);
+// `&'static str` is text known at compile time.
+display_as_argument!(
+    &'static str,
+    u16,
+    u32,
+    IpAddr,
+    SocketAddr,
+    Block,
+    &RuleText,
+    &ChainName,
+    Mark,
+    Probability
+);
 
-/// A rule behind its chain's name.
+/// A rule without the name of its chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleText(Box<str>);
 
 impl RuleText {
-    /// Begins one.
+    /// Starts an empty rule.
     pub fn build() -> RuleBuilder {
         RuleBuilder(String::new())
     }
 
-    /// One of this program's own.
+    /// A rule that is known at compile time.
     pub fn literal(text: &'static str) -> Self {
         Self(text.into())
     }
 
-    /// One as `iptables-save` shows it, which `iptables-restore` reads as the same rule.
-    pub(super) fn shown(text: &str) -> Self {
+    /// A rule as `iptables-save` prints it, which `iptables-restore` reads as the same rule.
+    pub(super) fn from_saved(text: &str) -> Self {
         Self(text.into())
     }
 
@@ -83,13 +94,13 @@ impl fmt::Display for RuleText {
     }
 }
 
-/// A rule that is being written.
+/// Builds a [`RuleText`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RuleBuilder(String);
 
 impl RuleBuilder {
-    /// Adds something, with a space before it; nothing if it is empty.
+    /// Adds an argument with a space before it; an empty one adds nothing.
     pub fn with(mut self, argument: impl RuleArgument) -> Self {
         let before = self.0.len();
         if before > 0 {
@@ -103,7 +114,7 @@ impl RuleBuilder {
         self
     }
 
-    /// Adds a comment, for which iptables has a match of its own.
+    /// Adds the comment match.
     pub fn comment(self, text: &str) -> Self {
         self.with("-m comment --comment").with(Comment::new(text))
     }
@@ -114,14 +125,14 @@ impl RuleBuilder {
     }
 }
 
-/// Any text as one word of a rule: in quotes, with what would end them escaped.
+/// Any text as one word of a rule, quoted and escaped.
 ///
-/// A line end would end the rule and a zero byte the text, and neither can be escaped: control characters become question marks.
+/// A line end would end the rule and a zero byte the text, and neither can be escaped: control characters become `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quoted(String);
 
 impl Quoted {
-    /// Of a text.
+    /// Replaces control characters.
     pub fn new(text: &str) -> Self {
         Self(text.chars().map(|character| if character.is_control() { '?' } else { character }).collect())
     }
@@ -142,16 +153,15 @@ impl RuleArgument for Quoted {
     }
 }
 
-/// What is said about a rule, no longer than iptables keeps it: a rule must be shown as it was written, or it would be written
-/// again and again.
+/// A rule's comment, cut to the length that iptables keeps: otherwise every verification would find a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment(Quoted);
 
 impl Comment {
-    /// More than this iptables cuts off, in both variants.
+    /// Both variants of iptables truncate longer comments.
     pub const MAX_BYTES: usize = 255;
 
-    /// Of a text, as much of it as is kept. A character that does not fit in whole is left out, where iptables would keep a part.
+    /// Cuts the text. A character that does not fit is left out, where iptables would keep some of its bytes.
     pub fn new(text: &str) -> Self {
         let mut quoted = Quoted::new(text);
         let end = quoted.0.floor_char_boundary(Self::MAX_BYTES);
@@ -173,19 +183,19 @@ impl RuleArgument for Comment {
 pub struct ChainName(Box<str>);
 
 impl ChainName {
-    /// One of this program's own.
+    /// A name that is known at compile time.
     pub fn fixed(name: &'static str) -> Self {
         Self(name.into())
     }
 
-    /// A beginning of this program's own, and letters and digits behind it; other characters are left out.
-    pub fn numbered(beginning: &'static str, rest: &str) -> Self {
+    /// A prefix known at compile time, then the ASCII letters and digits of `rest`.
+    pub fn with_prefix(prefix: &'static str, rest: &str) -> Self {
         let rest = rest.chars().filter(char::is_ascii_alphanumeric);
-        Self(beginning.chars().chain(rest).collect::<String>().into())
+        Self(prefix.chars().chain(rest).collect::<String>().into())
     }
 
-    /// One as `iptables-save` shows it. Nothing that could end a word or begin an option is the name of a chain here.
-    pub(super) fn shown(name: &str) -> Option<Self> {
+    /// A name as `iptables-save` prints it; `None` if it could end a word or begin an option.
+    pub(super) fn from_saved(name: &str) -> Option<Self> {
         let is_plain =
             |character: char| character.is_ascii_graphic() && !matches!(character, '"' | '\'' | '\\');
         let is_name = !name.is_empty() && !name.starts_with(['-', '!']) && name.chars().all(is_plain);
@@ -221,9 +231,9 @@ impl fmt::Display for ChainName {
 /// A block of addresses: `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its address.
+    /// The network address.
     pub address: IpAddr,
-    /// The length of its prefix.
+    /// The prefix length.
     pub length: u8,
 }
 
@@ -249,7 +259,7 @@ impl fmt::Display for Mark {
     }
 }
 
-/// A chance, in ten decimals.
+/// A probability, printed with ten decimals as kube-proxy does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probability(pub f64);
 
@@ -263,7 +273,7 @@ impl fmt::Display for Probability {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Word, words};
+    use super::super::{Token, tokens};
     use super::*;
 
     fn quoted(text: &str) -> String {
@@ -291,12 +301,12 @@ mod tests {
     #[test]
     fn a_name_that_could_be_something_else_is_none() {
         for name in ["KUBE-SVC-X", "DOCKER", "f2b:sshd", "cali+x"] {
-            assert_eq!(ChainName::shown(name).map(|name| name.to_string()).as_deref(), Some(name));
+            assert_eq!(ChainName::from_saved(name).map(|name| name.to_string()).as_deref(), Some(name));
         }
         for text in ["", "-A", "!", "a b", "a\"", "a\\", "a\n", "é"] {
-            assert_eq!(ChainName::shown(text), None, "{text:?}");
+            assert_eq!(ChainName::from_saved(text), None, "{text:?}");
         }
-        assert_eq!(ChainName::numbered("KUBE-SVC-", "A2\nCOMMIT -").as_str(), "KUBE-SVC-A2COMMIT");
+        assert_eq!(ChainName::with_prefix("KUBE-SVC-", "A2\nCOMMIT -").as_str(), "KUBE-SVC-A2COMMIT");
     }
 
     #[test]
@@ -314,13 +324,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_text_in_quotes_reads_as_itself(text in "\\PC{0,80}") {
-            prop_assert_eq!(words(&quoted(&text)), vec![Word::Quoted(text)]);
+            prop_assert_eq!(tokens(&quoted(&text)), vec![Token::Quoted(text)]);
         }
 
         #[test]
         fn any_text_in_quotes_is_one_word_on_one_line(text in any::<String>()) {
             let quoted = quoted(&text);
-            prop_assert_eq!((words(&quoted).len(), quoted.lines().count(), quoted.contains('\0')), (1, 1, false));
+            prop_assert_eq!((tokens(&quoted).len(), quoted.lines().count(), quoted.contains('\0')), (1, 1, false));
         }
     }
 }

@@ -1,52 +1,52 @@
-//! What `iptables-save` says, taken apart. Pure; any text gives something.
+//! Parses the output of `iptables-save`. Pure; any text gives a result.
 
 use std::fmt;
 
 use super::{ChainName, RuleText};
 
-/// All tables that were saved.
+/// The output of `iptables-save`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
-    /// In the order they were told.
+    /// In the order of the output.
     pub tables: Vec<SavedTable>,
-    /// Tables that are there and could not be told: they hold rules that iptables has no words for.
+    /// Tables that exist but cannot be printed: they hold rules that iptables cannot express.
     pub unreadable: Vec<String>,
 }
 
-/// One table.
+/// A table with its chains and rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedTable {
     /// `filter`, `nat`, …
     pub name: String,
-    /// In the order they were told.
+    /// In the order of the output.
     pub chains: Vec<SavedChain>,
-    /// In the order they were told, which within a chain is that of the chain.
+    /// In the order of the output, which keeps the order within each chain.
     pub rules: Vec<SavedRule>,
 }
 
-/// A chain.
+/// A chain, without its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedChain {
-    /// Its name.
+    /// As iptables prints it.
     pub name: ChainName,
-    /// What becomes of packets that leave it; only built-in chains have one.
+    /// Only built-in chains have one.
     pub policy: Option<String>,
 }
 
-/// A rule.
+/// A rule with the chain that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedRule {
     /// The chain it is in.
     pub chain: ChainName,
-    /// Everything behind the name of the chain, as it was shown.
+    /// Everything behind the name of the chain, as printed.
     pub text: RuleText,
 }
 
 impl Saved {
-    /// Reads what was saved; lines that mean nothing here are left out.
+    /// Parses the output; unknown lines are ignored.
     ///
-    /// A table with a rule that another program wrote into nf_tables is not saved, though the program ends as if all were
-    /// well: a comment is all that tells such a table from an empty one.
+    /// A table with a rule that another program wrote with nft is left out of the output, though the command reports success:
+    /// only a comment distinguishes it from an empty one.
     pub fn parse(text: &str) -> Self {
         let mut saved = Self::default();
         for line in text.lines().map(str::trim) {
@@ -55,46 +55,46 @@ impl Saved {
             } else if let Some(name) = line.strip_prefix('*') {
                 saved.tables.push(SavedTable { name: name.trim().to_owned(), ..SavedTable::default() });
             } else if let Some(table) = saved.tables.last_mut() {
-                table.take(line);
+                table.parse_line(line);
             }
         }
         saved
     }
 
-    /// Adds what was saved of other tables.
+    /// Adds other tables.
     pub(super) fn extend(&mut self, other: Self) {
         self.tables.extend(other.tables);
         self.unreadable.extend(other.unreadable);
     }
 
-    /// One table, if it was there.
+    /// The table of this name, if it was saved.
     pub fn table(&self, name: &str) -> Option<&SavedTable> {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// How many rules there are in all.
+    /// The number of rules in all tables.
     pub fn rules(&self) -> usize {
         self.tables.iter().map(|table| table.rules.len()).sum()
     }
 }
 
 impl SavedTable {
-    fn take(&mut self, line: &str) {
+    fn parse_line(&mut self, line: &str) {
         if let Some(chain) = line.strip_prefix(':') {
             let mut words = chain.split_whitespace();
-            if let Some(name) = words.next().and_then(ChainName::shown) {
+            if let Some(name) = words.next().and_then(ChainName::from_saved) {
                 let policy = words.next().filter(|policy| *policy != "-").map(str::to_owned);
                 self.chains.push(SavedChain { name, policy });
             }
         } else if let Some(rule) = without_counters(line).strip_prefix("-A ") {
             let (chain, text) = rule.trim_start().split_once(' ').unwrap_or((rule.trim(), ""));
-            if let Some(chain) = ChainName::shown(chain) {
-                self.rules.push(SavedRule { chain, text: RuleText::shown(text.trim()) });
+            if let Some(chain) = ChainName::from_saved(chain) {
+                self.rules.push(SavedRule { chain, text: RuleText::from_saved(text.trim()) });
             }
         }
     }
 
-    /// Whether a chain is there.
+    /// Whether the table has this chain.
     pub fn has_chain(&self, name: &str) -> bool {
         self.chains.iter().any(|chain| chain.name.as_str() == name)
     }

@@ -1,22 +1,22 @@
-//! Takes attributes apart. Any bytes will do: what makes no sense is left out, nothing panics.
+//! Iterates over attributes. Accepts any bytes: malformed attributes are skipped, nothing panics.
 
 use super::aligned;
 
-/// The bits of an attribute's kind that are its kind; the others say how it is stored.
+/// The type without its flag bits (nested, byte order).
 const KIND: u16 = 0x3fff;
 const HEADER: usize = 4;
 
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// What it says.
+    /// The attribute type.
     pub kind: u16,
-    /// The value.
+    /// The payload.
     pub value: &'a [u8],
 }
 
 impl<'a> Attribute<'a> {
-    /// The value as one byte.
+    /// The payload as one byte.
     pub fn byte(self) -> Option<u8> {
         match self.value {
             [byte] => Some(*byte),
@@ -24,67 +24,67 @@ impl<'a> Attribute<'a> {
         }
     }
 
-    /// The value as a big-endian number of two bytes.
+    /// The payload as a big-endian `u16`.
     pub fn short(self) -> Option<u16> {
         self.value.try_into().ok().map(u16::from_be_bytes)
     }
 
-    /// The value as a big-endian number.
+    /// The payload as a big-endian `u32`.
     pub fn number(self) -> Option<u32> {
         self.value.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// The value as a big-endian number of eight bytes.
+    /// The payload as a big-endian `u64`.
     pub fn long(self) -> Option<u64> {
         self.value.try_into().ok().map(u64::from_be_bytes)
     }
 
-    /// The value as text, up to its closing zero.
+    /// The payload as text, up to its terminating zero.
     pub fn text(self) -> Option<&'a str> {
         let end = self.value.iter().position(|byte| *byte == 0).unwrap_or(self.value.len());
         str::from_utf8(&self.value[..end]).ok()
     }
 
-    /// The value as attributes.
+    /// The payload as attributes.
     pub fn nested(self) -> Attributes<'a> {
         Attributes::new(self.value)
     }
 }
 
-/// Attributes one after the other.
+/// A sequence of attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     bytes: &'a [u8],
 }
 
-/// Goes through attributes.
+/// Iterator over [`Attributes`].
 #[derive(Clone, Debug)]
 pub struct AttributeIter<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Attributes<'a> {
-    /// Those in these bytes.
+    /// The attributes in these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// The first of a kind.
+    /// The first attribute of a type.
     pub fn get(self, kind: u16) -> Option<Attribute<'a>> {
         self.into_iter().find(|attribute| attribute.kind == kind)
     }
 
-    /// The number of a kind.
+    /// The `u32` of a type.
     pub fn number(self, kind: u16) -> Option<u32> {
         self.get(kind)?.number()
     }
 
-    /// The text of a kind.
+    /// The text of a type.
     pub fn text(self, kind: u16) -> Option<&'a str> {
         self.get(kind)?.text()
     }
 
-    /// The attributes inside one of a kind.
+    /// The attributes nested in one of a type.
     pub fn nested(self, kind: u16) -> Option<Attributes<'a>> {
         self.get(kind).map(Attribute::nested)
     }

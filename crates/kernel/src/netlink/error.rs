@@ -1,31 +1,31 @@
-//! What can go wrong between us and the kernel.
+//! Errors of netlink requests.
 
 use std::{fmt, io};
 
-/// The kernel's "no".
+/// A request that the kernel rejected, with its extended acknowledgement if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The number of the error.
+pub struct Rejection {
+    /// The error code.
     pub errno: i32,
-    /// What the kernel says about it, if it says anything.
+    /// The kernel's message, if it sent one.
     pub message: Option<String>,
-    /// Where in the request the offending attribute starts, if the kernel tells.
+    /// Where in the request the offending attribute starts, if the kernel says so.
     pub offset: Option<u32>,
 }
 
-impl Refusal {
-    /// A refusal with nothing but its number.
-    pub fn of(errno: i32) -> Self {
+impl Rejection {
+    /// A rejection without message and offset.
+    pub fn from_errno(errno: i32) -> Self {
         Self { errno, message: None, offset: None }
     }
 
-    /// Whether the error has this number.
+    /// Whether this is the error code.
     pub fn is(&self, errno: rustix::io::Errno) -> bool {
         self.errno == errno.raw_os_error()
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", io::Error::from_raw_os_error(self.errno))?;
         if let Some(message) = &self.message {
@@ -38,15 +38,15 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for Rejection {}
 
 /// A netlink request that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
-    /// There is no socket to ask with.
+    /// The socket could not be opened.
     #[error("opening a netlink socket ({protocol})")]
     Open {
-        /// Which protocol.
+        /// The netlink protocol.
         protocol: &'static str,
         /// Why.
         #[source]
@@ -72,14 +72,14 @@ pub enum NetlinkError {
         #[source]
         source: io::Error,
     },
-    /// The kernel refused.
+    /// The kernel rejected the request.
     #[error("{operation}")]
-    Refused {
+    Rejected {
         /// What we were doing.
         operation: &'static str,
-        /// What the kernel says.
+        /// The kernel's reply.
         #[source]
-        refusal: Refusal,
+        rejection: Rejection,
     },
     /// The objects changed while they were listed, every time.
     #[error("{operation}: interrupted by other programs {attempts} times")]
@@ -89,7 +89,7 @@ pub enum NetlinkError {
         /// How often we tried.
         attempts: u32,
     },
-    /// An answer we cannot read, or none.
+    /// A reply that cannot be decoded, or none at all.
     #[error("{operation}: the kernel's answer makes no sense")]
     Unreadable {
         /// What we were doing.
@@ -98,10 +98,10 @@ pub enum NetlinkError {
 }
 
 impl NetlinkError {
-    /// The kernel's "no", if that is what it was.
-    pub fn refusal(&self) -> Option<&Refusal> {
+    /// The kernel's rejection, if that is what it was.
+    pub fn rejection(&self) -> Option<&Rejection> {
         match self {
-            Self::Refused { refusal, .. } => Some(refusal),
+            Self::Rejected { rejection, .. } => Some(rejection),
             Self::Open { .. }
             | Self::Send { .. }
             | Self::Receive { .. }

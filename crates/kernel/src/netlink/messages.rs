@@ -1,24 +1,24 @@
-//! Takes what the kernel sent apart into messages, and errors into what was wrong.
+//! Splits a datagram into messages and decodes errors.
 
-use super::{Attributes, Refusal, aligned, flags};
+use super::{Attributes, Rejection, aligned, flags};
 
 const HEADER: usize = 16;
 /// Kinds of messages that every netlink protocol has.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
-/// One message.
+/// One netlink message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// What it is about.
+    /// The message type.
     pub kind: u16,
-    /// How it is meant.
+    /// `NLM_F_*` flags.
     pub flags: u16,
-    /// The request it answers.
+    /// The sequence number of the request it replies to.
     pub sequence: u32,
-    /// The socket that caused it.
-    pub port: u32,
-    /// What it says.
+    /// The portid of the socket that caused it.
+    pub portid: u32,
+    /// Everything behind the header.
     pub body: &'a [u8],
 }
 
@@ -28,16 +28,16 @@ impl<'a> Message<'a> {
         self.kind == DONE
     }
 
-    /// What it says about a request: accepted, refused, or nothing (`None`).
+    /// Whether it accepts or rejects a request; `None` if it does neither.
     ///
-    /// The end of a dump may also carry an error; without one it says nothing.
-    pub fn answer(&self) -> Option<Result<(), Refusal>> {
+    /// The end of a dump may carry an error as well.
+    pub fn acknowledgement(&self) -> Option<Result<(), Rejection>> {
         let (code, rest) = self.body.split_first_chunk::<4>()?;
         let errno = i32::from_ne_bytes(*code).checked_neg()?;
         match (self.kind, errno) {
             (ERROR, 0) => Some(Ok(())),
-            (ERROR, errno) => Some(Err(self.refusal(errno, rest))),
-            (DONE, errno) if errno > 0 => Some(Err(Refusal::of(errno))),
+            (ERROR, errno) => Some(Err(self.rejection(errno, rest))),
+            (DONE, errno) if errno > 0 => Some(Err(Rejection::from_errno(errno))),
             _ => None,
         }
     }
@@ -47,17 +47,17 @@ impl<'a> Message<'a> {
         Attributes::new(self.body.get(fixed..).unwrap_or_default())
     }
 
-    fn refusal(&self, errno: i32, request: &[u8]) -> Refusal {
+    fn rejection(&self, errno: i32, request: &[u8]) -> Rejection {
         const MESSAGE: u16 = 1;
         const OFFSET: u16 = 2;
-        let mut refusal = Refusal::of(errno);
+        let mut rejection = Rejection::from_errno(errno);
         if self.flags & flags::DETAILS != 0 {
             let details = Attributes::new(self.behind_request(request));
-            refusal.message = details.text(MESSAGE).map(str::to_owned);
+            rejection.message = details.text(MESSAGE).map(str::to_owned);
             let offset = details.get(OFFSET).and_then(|offset| offset.value.try_into().ok());
-            refusal.offset = offset.map(u32::from_ne_bytes);
+            rejection.offset = offset.map(u32::from_ne_bytes);
         }
-        refusal
+        rejection
     }
 
     /// What follows the repeated request: its header alone, or all of it.
@@ -93,6 +93,6 @@ impl<'a> Iterator for Messages<'a> {
         let length = number(0)? as usize;
         let body = self.rest.get(HEADER..length)?;
         self.rest = self.rest.get(aligned(length)..).unwrap_or_default();
-        Some(Message { kind: short(4)?, flags: short(6)?, sequence: number(8)?, port: number(12)?, body })
+        Some(Message { kind: short(4)?, flags: short(6)?, sequence: number(8)?, portid: number(12)?, body })
     }
 }

@@ -1,4 +1,4 @@
-//! A netlink socket: one request and its answer, listings, batches, events.
+//! A netlink socket: requests with their replies, dumps, batches, notifications.
 //!
 //! Blocking with a time limit, except where it says otherwise. One socket does one thing at a time.
 
@@ -11,56 +11,56 @@ use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use super::{Message, MessageHeader, Messages, NetlinkError, Refusal, Writer, flags};
+use super::{Message, MessageHeader, Messages, NetlinkError, Rejection, Writer, flags};
 use crate::sys;
 
-/// Answers come in parts of at most 32 KiB; events may be larger.
+/// The kernel sends dumps in parts of at most 32 KiB; notifications may be larger.
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// Room for a whole load in one send; the kernel accounts more than the bytes themselves.
+/// Room for a complete ruleset in one send; the kernel accounts more than the bytes themselves.
 const SEND_BUFFER: usize = 64 * 1024 * 1024;
 const RECEIVE_BUFFER: usize = 8 * 1024 * 1024;
-const PATIENCE: Duration = Duration::from_mins(1);
+const NETLINK_TIMEOUT: Duration = Duration::from_mins(1);
 const DUMP_ATTEMPTS: u32 = 5;
 
-/// Which part of the kernel is spoken to.
+/// The netlink protocol of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Addresses and links.
     Route,
     /// nf_tables and conntrack.
     Netfilter,
-    /// Everything that has no protocol of its own.
+    /// Subsystems without a protocol of their own, such as IPVS.
     Generic,
 }
 
-/// A question.
+/// A request with its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// What we are doing, for errors.
     pub operation: &'static str,
-    /// The kind of the request.
+    /// The message type.
     pub kind: u16,
-    /// Its body.
+    /// Everything behind the header.
     pub body: &'a [u8],
 }
 
-/// A list of objects.
+/// The result of a dump.
 #[derive(Debug)]
 pub struct Dump<T> {
-    /// The objects.
+    /// The decoded objects.
     pub items: Vec<T>,
-    /// The objects changed while they were listed, as often as we tried: some may be missing.
+    /// The objects changed during every attempt: some may be missing.
     pub interrupted: bool,
 }
 
-/// What a listening socket got.
+/// What a read without waiting found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// Messages were handed over.
+    /// Messages were passed to the callback.
     Messages,
     /// There was nothing to read.
     Nothing,
-    /// More came than fitted: something was missed.
+    /// The receive buffer overflowed: messages were lost.
     Overrun,
 }
 
@@ -68,13 +68,13 @@ pub enum Incoming {
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
-    port: u32,
+    portid: u32,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
 impl Socket {
-    /// A socket that listens to these multicast groups (numbers up to 32), or none.
+    /// Opens a socket that has joined these multicast groups (numbers up to 32).
     pub fn open(protocol: Protocol, groups: &[u32]) -> Result<Self, NetlinkError> {
         let name = match protocol {
             Protocol::Route => "route",
@@ -93,7 +93,7 @@ impl Socket {
         let fd = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, number)?;
         let mask = groups.iter().fold(0, |mask, group| mask | 1_u32.wrapping_shl(group.wrapping_sub(1)));
         net::bind(&fd, &SocketAddrNetlink::new(0, mask))?;
-        let port = SocketAddrNetlink::try_from(net::getsockname(&fd)?)?.pid();
+        let portid = SocketAddrNetlink::try_from(net::getsockname(&fd)?)?.pid();
         sys::enable_netlink_option(&fd, libc::NETLINK_EXT_ACK)?;
         sys::enable_netlink_option(&fd, libc::NETLINK_CAP_ACK)?;
         // Beyond the limit needs CAP_NET_ADMIN, which all but the listing of addresses needs anyway.
@@ -101,38 +101,38 @@ impl Socket {
             .or_else(|_| sockopt::set_socket_recv_buffer_size(&fd, RECEIVE_BUFFER))?;
         sockopt::set_socket_send_buffer_size_force(&fd, SEND_BUFFER)
             .or_else(|_| sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER))?;
-        sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(PATIENCE))?;
-        sockopt::set_socket_timeout(&fd, Timeout::Send, Some(PATIENCE))?;
-        Ok(Self { fd, port, sequence: 0, buffer: vec![0; RECEIVE_BYTES] })
+        sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(NETLINK_TIMEOUT))?;
+        sockopt::set_socket_timeout(&fd, Timeout::Send, Some(NETLINK_TIMEOUT))?;
+        Ok(Self { fd, portid, sequence: 0, buffer: vec![0; RECEIVE_BYTES] })
     }
 
-    /// The socket's address, by which the kernel names it as the cause of an event.
-    pub fn port(&self) -> u32 {
-        self.port
+    /// The socket's portid, by which the kernel names it as the cause of a notification.
+    pub fn portid(&self) -> u32 {
+        self.portid
     }
 
-    /// A run of sequence numbers, of which the first is returned.
-    pub fn take_sequences(&mut self, count: u32) -> u32 {
+    /// Reserves sequence numbers and returns the first.
+    pub fn reserve_sequences(&mut self, count: u32) -> u32 {
         let first = self.sequence.wrapping_add(1);
         self.sequence = self.sequence.wrapping_add(count);
         first
     }
 
-    /// Asks for something to be done and waits until it is.
+    /// Sends a request and waits for its acknowledgement.
     pub fn request(&mut self, request: Request<'_>) -> Result<(), NetlinkError> {
         self.request_with(request, 0)
     }
 
-    /// The same, with further flags.
+    /// Like [`Self::request`], with further flags.
     pub fn request_with(&mut self, request: Request<'_>, more: u16) -> Result<(), NetlinkError> {
         let sequence = self.send_one(request, flags::REQUEST | flags::ACK | more)?;
         self.receive_until(request.operation, |message| {
-            if message.sequence == sequence { message.answer() } else { None }
+            if message.sequence == sequence { message.acknowledgement() } else { None }
         })?
-        .map_err(|refusal| NetlinkError::Refused { operation: request.operation, refusal })
+        .map_err(|rejection| NetlinkError::Rejected { operation: request.operation, rejection })
     }
 
-    /// Asks for one object; the decoder makes it of the answer's body.
+    /// Requests one object, decoded from the reply.
     pub fn get<T>(
         &mut self,
         request: Request<'_>,
@@ -140,17 +140,17 @@ impl Socket {
     ) -> Result<T, NetlinkError> {
         let operation = request.operation;
         let sequence = self.send_one(request, flags::REQUEST)?;
-        self.receive_until(operation, |message| match message.answer() {
+        self.receive_until(operation, |message| match message.acknowledgement() {
             _ if message.sequence != sequence => None,
-            Some(Err(refusal)) => Some(Err(NetlinkError::Refused { operation, refusal })),
+            Some(Err(rejection)) => Some(Err(NetlinkError::Rejected { operation, rejection })),
             Some(Ok(())) => None,
             None => Some(decode(message).ok_or(NetlinkError::Unreadable { operation })),
         })?
     }
 
-    /// Lists objects. What the decoder does not return is left out.
+    /// Lists objects; those for which the decoder returns `None` are left out.
     ///
-    /// If the objects change meanwhile the kernel says so, and we start again, up to five times in all.
+    /// Retries when the kernel reports that the objects changed meanwhile, five attempts in all.
     pub fn dump<T>(
         &mut self,
         request: Request<'_>,
@@ -180,7 +180,7 @@ impl Socket {
         Ok(dump.items)
     }
 
-    /// Sends many messages at once.
+    /// Sends a batch of messages in one datagram.
     pub fn send(&mut self, operation: &'static str, bytes: &[u8]) -> Result<(), NetlinkError> {
         let kernel = SocketAddrNetlink::new(0, 0);
         let failed = |source| NetlinkError::Send { operation, bytes: bytes.len(), source };
@@ -194,7 +194,7 @@ impl Socket {
         }
     }
 
-    /// Hands over what is there, without waiting.
+    /// Passes what has arrived to the callback, without waiting.
     pub fn receive_now(&mut self, mut each: impl FnMut(&Message<'_>)) -> Result<Incoming, NetlinkError> {
         let operation = "reading netlink messages";
         loop {
@@ -212,6 +212,12 @@ impl Socket {
         }
     }
 
+    /// Makes room for the answer to the next request: what is left in a receive buffer that was overrun answers none.
+    fn discard_received(&mut self) -> Result<(), NetlinkError> {
+        while self.receive_now(|_| {})? != Incoming::Nothing {}
+        Ok(())
+    }
+
     fn dump_once<T>(
         &mut self,
         request: Request<'_>,
@@ -224,7 +230,7 @@ impl Socket {
                 return None;
             }
             dump.interrupted |= message.flags & flags::DUMP_INTERRUPTED != 0;
-            match message.answer() {
+            match message.acknowledgement() {
                 Some(answer) => Some(answer),
                 None if message.is_done() => Some(Ok(())),
                 None => {
@@ -234,32 +240,37 @@ impl Socket {
             }
         })?
         .map(|()| dump)
-        .map_err(|refusal: Refusal| NetlinkError::Refused { operation: request.operation, refusal })
+        .map_err(|rejection: Rejection| NetlinkError::Rejected { operation: request.operation, rejection })
     }
 
     fn send_one(&mut self, request: Request<'_>, flags: u16) -> Result<u32, NetlinkError> {
-        let sequence = self.take_sequences(1);
+        let sequence = self.reserve_sequences(1);
         let mut writer = Writer::new();
         writer.message(MessageHeader { kind: request.kind, flags, sequence }, |w| w.raw(request.body));
         self.send(request.operation, writer.as_bytes())?;
         Ok(sequence)
     }
 
-    /// Reads messages until one settles the matter.
+    /// Reads messages until the callback returns something.
     fn receive_until<T>(
         &mut self,
         operation: &'static str,
-        mut settle: impl FnMut(&Message<'_>) -> Option<T>,
+        mut done: impl FnMut(&Message<'_>) -> Option<T>,
     ) -> Result<T, NetlinkError> {
         loop {
             let read = match net::recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((read, _)) => read,
                 Err(Errno::INTR) => continue,
-                Err(errno) => return Err(NetlinkError::Receive { operation, source: errno.into() }),
+                Err(errno) => {
+                    if errno == Errno::NOBUFS {
+                        self.discard_received()?;
+                    }
+                    return Err(NetlinkError::Receive { operation, source: errno.into() });
+                }
             };
             let datagram = self.buffer.get(..read).unwrap_or_default();
-            if let Some(settled) = Messages::new(datagram).find_map(|message| settle(&message)) {
-                return Ok(settled);
+            if let Some(result) = Messages::new(datagram).find_map(|message| done(&message)) {
+                return Ok(result);
             }
         }
     }

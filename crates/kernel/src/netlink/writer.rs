@@ -4,14 +4,14 @@
 
 use super::aligned;
 
-/// What stands before a message's body.
+/// The header of a message, without its length and portid.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageHeader {
-    /// What the message is about.
+    /// The message type.
     pub kind: u16,
-    /// How it is meant.
+    /// `NLM_F_*` flags.
     pub flags: u16,
-    /// By which the answer is recognised.
+    /// Identifies the reply.
     pub sequence: u32,
 }
 
@@ -28,12 +28,12 @@ impl Writer {
         Self::default()
     }
 
-    /// What has been written.
+    /// All bytes so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How much has been written.
+    /// The number of bytes so far.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -43,7 +43,7 @@ impl Writer {
         self.bytes.is_empty()
     }
 
-    /// A message; the body is written by the closure.
+    /// Writes a message; the closure writes its body.
     pub fn message(&mut self, header: MessageHeader, body: impl FnOnce(&mut Self)) {
         let start = self.bytes.len();
         self.last_message = start;
@@ -51,7 +51,7 @@ impl Writer {
         self.bytes.extend(header.kind.to_ne_bytes());
         self.bytes.extend(header.flags.to_ne_bytes());
         self.bytes.extend(header.sequence.to_ne_bytes());
-        // The sender's address: the kernel fills it in.
+        // The portid: filled in by the kernel.
         self.bytes.extend(0_u32.to_ne_bytes());
         body(self);
         let length = u32::try_from(self.bytes.len() - start).unwrap_or(u32::MAX);
@@ -69,26 +69,26 @@ impl Writer {
         }
     }
 
-    /// Bytes as they are: the fixed part of a body.
+    /// Writes bytes as they are: the fixed part of a body.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.pad();
     }
 
-    /// An attribute made of attributes.
+    /// Writes a nested attribute; the closure writes what is in it.
     pub fn nest(&mut self, kind: u16, body: impl FnOnce(&mut Self)) {
         const NESTED: u16 = 0x8000;
         let start = self.bytes.len();
         self.bytes.extend([0; 2]);
         self.bytes.extend((kind | NESTED).to_ne_bytes());
         body(self);
-        // A length that does not fit is refused by the kernel. Only lists of elements can grow so long, and those
-        // are split long before.
+        // The kernel rejects a length that does not fit. Only lists of elements could grow so long, and those are split
+        // before.
         let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// An attribute of bytes.
+    /// Writes an attribute.
     pub fn bytes(&mut self, kind: u16, value: &[u8]) {
         let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
         self.bytes.extend(length.to_ne_bytes());
@@ -97,7 +97,7 @@ impl Writer {
         self.pad();
     }
 
-    /// A text with its closing zero.
+    /// Writes a text with its terminating zero.
     pub fn text(&mut self, kind: u16, value: &str) {
         let length = u16::try_from(4 + value.len() + 1).unwrap_or(u16::MAX);
         self.bytes.extend(length.to_ne_bytes());
@@ -107,24 +107,24 @@ impl Writer {
         self.pad();
     }
 
-    /// One byte.
+    /// Writes a single byte.
     pub fn byte(&mut self, kind: u16, value: u8) {
         self.bytes(kind, &[value]);
     }
 
-    /// A big-endian number.
+    /// Writes a big-endian `u32`.
     pub fn number(&mut self, kind: u16, value: u32) {
         self.bytes(kind, &value.to_be_bytes());
     }
 
-    /// Several big-endian numbers, each with its kind.
+    /// Writes several big-endian `u32`s, each with its type.
     pub fn numbers(&mut self, numbers: &[(u16, u32)]) {
         for (kind, value) in numbers {
             self.number(*kind, *value);
         }
     }
 
-    /// A big-endian number of eight bytes.
+    /// Writes a big-endian `u64`.
     pub fn long(&mut self, kind: u16, value: u64) {
         self.bytes(kind, &value.to_be_bytes());
     }

@@ -1,29 +1,38 @@
 //! A transaction as one batch of netlink messages.
 //!
-//! Pure. Remembers which message came of which operation, so that an error can be laid at the right door.
+//! Pure. Remembers which message belongs to which operation, so that an error names the right one.
 
 use std::ops::Range;
 
-use super::encode::{self, Place, TableName};
-use super::numbers::{
+use super::constants::{
     BATCH_BEGIN, BATCH_END, BATCH_GENERATION, SUBSYSTEM, chain, element, flowtable, message, object, rule,
     set, table,
 };
-use super::{Chain, Name, Operation, OtherKind, OtherObject, Transaction};
+use super::encode::{self, ObjectMessage, TableName};
+use super::{Chain, Element, Name, Operation, OtherKind, OtherObject, Transaction};
 use crate::netlink::{MessageHeader, Writer, flags};
 
-/// What `nft list` shows beside the table.
+/// The comment that `nft list` shows for the table.
 const TABLE_COMMENT: &str = "rules for kube-proxy";
-/// An attribute holds 64 KiB; a list of elements ends before that.
-const MOST_ELEMENT_BYTES: usize = 60_000;
+/// An attribute holds at most 64 KiB, and so a list of elements.
+const MAX_ELEMENT_BYTES: usize = 60_000;
 
 /// A batch, ready to be sent.
 #[derive(Debug)]
 pub struct Batch {
     writer: Writer,
     first_sequence: u32,
-    /// For each message behind the opening one, the operation it is part of and what it does there.
-    parts: Vec<(usize, Part)>,
+    /// What each message behind the opening one does.
+    steps: Vec<Step>,
+}
+
+/// One message of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The index of the operation that it belongs to.
+    pub operation: usize,
+    /// What it does for the operation.
+    pub part: Part,
 }
 
 /// What one message does for its operation.
@@ -31,44 +40,50 @@ pub struct Batch {
 pub enum Part {
     /// All of it, or the object itself.
     Object,
-    /// Empties the chain.
+    /// Flushes the chain.
     Flush,
-    /// The rule of that number, from 0.
+    /// The rule with this index.
     Rule(usize),
-    /// These elements.
+    /// The elements with these indices.
     Elements(Range<usize>),
 }
 
+impl Step {
+    fn object(operation: usize) -> Self {
+        Self { operation, part: Part::Object }
+    }
+}
+
 impl Batch {
-    /// The batch of a transaction, its sequence numbers from the first on.
+    /// Encodes a transaction; sequence numbers start at `first_sequence`.
     pub fn new(table: &TableName, transaction: &Transaction, first_sequence: u32) -> Self {
-        let mut batch = Self { writer: Writer::new(), first_sequence, parts: Vec::new() };
+        let mut batch = Self { writer: Writer::new(), first_sequence, steps: Vec::new() };
         batch.frame(BATCH_BEGIN, transaction.expected_generation());
         Encoder { batch: &mut batch, table, operations: transaction.operations(), sets: 0 }.encode();
-        batch.ask_for_answer();
+        batch.request_acknowledgement();
         batch.frame(BATCH_END, None);
         batch
     }
 
-    /// What is sent.
+    /// The encoded messages.
     pub fn as_bytes(&self) -> &[u8] {
         self.writer.as_bytes()
     }
 
-    /// How many sequence numbers it takes.
+    /// The number of messages, and so of sequence numbers.
     pub fn messages(&self) -> u32 {
-        u32::try_from(self.parts.len()).unwrap_or(u32::MAX).saturating_add(2)
+        u32::try_from(self.steps.len()).unwrap_or(u32::MAX).saturating_add(2)
     }
 
-    /// The sequence number of the message that is answered when all went well.
+    /// The sequence number of the message that is acknowledged after success.
     pub fn last_sequence(&self) -> u32 {
         self.first_sequence.wrapping_add(self.messages() - 2)
     }
 
-    /// The operation that a sequence number belongs to, and the part of it.
-    pub fn part(&self, sequence: u32) -> Option<&(usize, Part)> {
+    /// The message with this sequence number.
+    pub fn step(&self, sequence: u32) -> Option<&Step> {
         let number = sequence.wrapping_sub(self.first_sequence).checked_sub(1)?;
-        self.parts.get(usize::try_from(number).ok()?)
+        self.steps.get(usize::try_from(number).ok()?)
     }
 
     fn frame(&mut self, kind: u16, generation: Option<u32>) {
@@ -83,10 +98,10 @@ impl Batch {
         });
     }
 
-    /// Only the last message is answered: an answer to each would cost more than many a batch.
-    /// The end of the batch is not answered by kernels before 6.10.
-    fn ask_for_answer(&mut self) {
-        if !self.parts.is_empty() {
+    /// Only the last message is acknowledged: acknowledging each would cost more than a typical batch. Not the end of the
+    /// batch, which kernels before 6.10 do not acknowledge.
+    fn request_acknowledgement(&mut self) {
+        if !self.steps.is_empty() {
             self.writer.add_flags_to_last_message(flags::ACK);
         }
     }
@@ -128,17 +143,19 @@ impl Encoder<'_> {
         let name = table.name.as_str();
         match operation {
             Operation::AddTable => {
-                self.put((at, Part::Object), (message::NEW_TABLE, flags::CREATE), |w| {
+                self.put(Step::object(at), ObjectMessage::create(message::NEW_TABLE), |w| {
                     encode::put_table(w, table, TABLE_COMMENT);
                 });
             }
             Operation::DeleteTable => {
-                self.put((at, Part::Object), (message::DELETE_TABLE, 0), |w| w.text(table::NAME, name));
+                self.put(Step::object(at), ObjectMessage::delete(message::DELETE_TABLE), |w| {
+                    w.text(table::NAME, name);
+                });
             }
             Operation::AddSet(set) => {
                 self.sets += 1;
                 let id = self.sets;
-                self.put((at, Part::Object), (message::NEW_SET, flags::CREATE), |w| {
+                self.put(Step::object(at), ObjectMessage::create(message::NEW_SET), |w| {
                     encode::put_set(w, table, set, id);
                 });
             }
@@ -152,15 +169,14 @@ impl Encoder<'_> {
                     [(element::TABLE, name), (element::SET, set.as_str())],
                 );
             }
-            Operation::AddElements(elements) => {
-                let Some(first) = elements.first() else { return };
-                self.elements((at, &first.set), message::NEW_ELEMENTS, elements, encode::put_element);
-            }
+            Operation::AddElements(elements) => self.add_elements(at, elements),
             Operation::DeleteElements { set, keys } => {
-                self.elements((at, set), message::DELETE_ELEMENTS, keys, |w, key| encode::put_key(w, key));
+                let message = ObjectMessage::delete(message::DELETE_ELEMENTS);
+                let list = ElementList { operation: at, set, message, items: keys };
+                self.elements(&list, |w, key| encode::put_key(w, key));
             }
             Operation::AddCounter(counter) => {
-                self.put((at, Part::Object), (message::NEW_OBJECT, flags::CREATE), |w| {
+                self.put(Step::object(at), ObjectMessage::create(message::NEW_OBJECT), |w| {
                     encode::put_counter(w, table, counter);
                 });
             }
@@ -176,12 +192,19 @@ impl Encoder<'_> {
         }
     }
 
+    fn add_elements(&mut self, at: usize, elements: &[Element]) {
+        let Some(first) = elements.first() else { return };
+        let message = ObjectMessage::create(message::NEW_ELEMENTS);
+        let list = ElementList { operation: at, set: &first.set, message, items: elements };
+        self.elements(&list, encode::put_element);
+    }
+
     /// All chains of a run are made before any is filled, so that their rules may point at each other.
     fn chains(&mut self, run: Range<usize>) {
         let (table, operations) = (self.table, self.operations);
         let chains = || run.clone().filter_map(|at| Some((at, chain_of(&operations[at])?)));
         for (at, chain) in chains() {
-            self.put((at, Part::Object), (message::NEW_CHAIN, flags::CREATE), |w| {
+            self.put(Step::object(at), ObjectMessage::create(message::NEW_CHAIN), |w| {
                 encode::put_chain(w, table, chain);
             });
             if matches!(operations[at], Operation::RefillChain(_)) {
@@ -190,8 +213,9 @@ impl Encoder<'_> {
         }
         for (at, chain) in chains() {
             for (number, rule) in chain.rules.iter().enumerate() {
-                let how = (message::NEW_RULE, flags::CREATE | flags::APPEND);
-                self.put((at, Part::Rule(number)), how, |w| encode::put_rule(w, table, &chain.name, rule));
+                let step = Step { operation: at, part: Part::Rule(number) };
+                let how = ObjectMessage { message: message::NEW_RULE, flags: flags::CREATE | flags::APPEND };
+                self.put(step, how, |w| encode::put_rule(w, table, &chain.name, rule));
             }
         }
     }
@@ -219,15 +243,19 @@ impl Encoder<'_> {
 
     fn flush_chain(&mut self, at: usize, chain: &Name) {
         let table = self.table;
-        self.put((at, Part::Flush), (message::DELETE_RULE, 0), |w| {
-            w.text(rule::TABLE, table.name.as_str());
-            w.text(rule::CHAIN, chain.as_str());
-        });
+        self.put(
+            Step { operation: at, part: Part::Flush },
+            ObjectMessage::delete(message::DELETE_RULE),
+            |w| {
+                w.text(rule::TABLE, table.name.as_str());
+                w.text(rule::CHAIN, chain.as_str());
+            },
+        );
     }
 
     fn delete_stateful(&mut self, at: usize, name: &Name, kind: u32) {
         let table = self.table;
-        self.put((at, Part::Object), (message::DELETE_OBJECT, 0), |w| {
+        self.put(Step::object(at), ObjectMessage::delete(message::DELETE_OBJECT), |w| {
             w.text(object::TABLE, table.name.as_str());
             w.text(object::NAME, name.as_str());
             w.number(object::TYPE, kind);
@@ -235,48 +263,53 @@ impl Encoder<'_> {
     }
 
     fn delete(&mut self, at: usize, message: u16, names: [(u16, &str); 2]) {
-        self.put((at, Part::Object), (message, 0), |w| {
+        self.put(Step::object(at), ObjectMessage::delete(message), |w| {
             for (kind, name) in names {
                 w.text(kind, name);
             }
         });
     }
 
-    /// As many messages as it takes.
-    fn elements<T>(
-        &mut self,
-        (at, set): (usize, &Name),
-        message: u16,
-        all: &[T],
-        each: impl Fn(&mut Writer, &T),
-    ) {
+    /// Encodes the elements of one operation, as many messages as it takes.
+    fn elements<T>(&mut self, list: &ElementList<'_, T>, each: impl Fn(&mut Writer, &T)) {
         let table = self.table;
-        let how = (message, if message == message::NEW_ELEMENTS { flags::CREATE } else { 0 });
+        let &ElementList { operation, set, message, items } = list;
         let mut next = 0;
-        while next < all.len() {
+        while next < items.len() {
             let first = next;
-            let part = self.batch.parts.len();
-            self.put((at, Part::Object), how, |writer| {
+            let step = self.batch.steps.len();
+            self.put(Step::object(operation), message, |writer| {
                 writer.text(element::TABLE, table.name.as_str());
                 writer.text(element::SET, set.as_str());
                 writer.nest(element::LIST, |writer| {
                     let start = writer.len();
-                    while next < all.len() && writer.len() - start < MOST_ELEMENT_BYTES {
-                        writer.nest(element::ITEM, |writer| each(writer, &all[next]));
+                    while next < items.len() && writer.len() - start < MAX_ELEMENT_BYTES {
+                        writer.nest(element::ITEM, |writer| each(writer, &items[next]));
                         next += 1;
                     }
                 });
             });
-            self.batch.parts[part].1 = Part::Elements(first..next);
+            self.batch.steps[step].part = Part::Elements(first..next);
         }
     }
 
-    fn put(&mut self, part: (usize, Part), (message, flags): (u16, u16), body: impl FnOnce(&mut Writer)) {
-        self.batch.parts.push(part);
-        let behind = u32::try_from(self.batch.parts.len()).unwrap_or(u32::MAX);
+    fn put(&mut self, step: Step, message: ObjectMessage, body: impl FnOnce(&mut Writer)) {
+        self.batch.steps.push(step);
+        let behind = u32::try_from(self.batch.steps.len()).unwrap_or(u32::MAX);
         let sequence = self.batch.first_sequence.wrapping_add(behind);
-        encode::put_message(&mut self.batch.writer, self.table, (message, Place { sequence, flags }), body);
+        self.batch.writer.message(message.header(sequence), |writer| {
+            writer.raw(&[self.table.family.number(), 0, 0, 0]);
+            body(writer);
+        });
     }
+}
+
+/// Elements that one operation adds to or deletes from a set.
+struct ElementList<'a, T> {
+    operation: usize,
+    set: &'a Name,
+    message: ObjectMessage,
+    items: &'a [T],
 }
 
 /// How many operations from the first on are encoded together.

@@ -1,22 +1,22 @@
-//! One table of the kernel: the connection, and commits.
+//! The client for one table: the socket, and commits.
 //!
-//! What is sent is made in [`super::batch`]; reading back is in [`super::listings`], listening in [`super::watch`].
+//! Batches are encoded in [`super::batch`]; reads are in [`super::listings`], notifications in [`super::watch`].
 
 use rustix::io::Errno;
 
-use super::batch::{Batch, Part};
+use super::batch::{Batch, Part, Step};
 use super::encode::TableName;
-use super::numbers::{FIXED, generation, kind, message};
 use super::{CommitError, Committed, Family, Name, Operation, Transaction};
-use crate::netlink::{Incoming, NetlinkError, Protocol, Refusal, Request, Socket};
+use crate::netlink::{Incoming, NetlinkError, Protocol, Rejection, Socket};
+use crate::port::{NftReader as _, NftTables};
 
-/// The name kube-proxy gives its table, and so do we.
+/// The table's name, the same as kube-proxy's.
 pub const TABLE: &str = "kube-proxy";
 
-/// What the kernel says when the generation it was told is not the one it has.
+/// The kernel's error code for a batch whose expected generation is outdated.
 const ERESTART: i32 = 85;
 
-/// One family's table.
+/// A client for one family's table.
 #[derive(Debug)]
 pub struct NftClient {
     pub(super) socket: Socket,
@@ -24,68 +24,26 @@ pub struct NftClient {
 }
 
 impl NftClient {
-    /// A connection to the kernel. Whether the table exists does not matter yet.
+    /// Opens a socket. The table need not exist.
     pub fn open(family: Family) -> Result<Self, NetlinkError> {
         Self::open_table(family, TABLE)
     }
 
-    /// The same for a table of another name.
+    /// Like [`Self::open`], for a table of another name.
     pub fn open_table(family: Family, table: &str) -> Result<Self, NetlinkError> {
         let socket = Socket::open(Protocol::Netfilter, &[])?;
         Ok(Self { socket, table: TableName { family, name: Name::new(table) } })
     }
 
-    /// The table's family.
-    pub fn family(&self) -> Family {
-        self.table.family
-    }
-
-    /// The table's name.
-    pub fn table_name(&self) -> &Name {
-        &self.table.name
-    }
-
-    /// The netlink address by which events tell our own commits from others'.
-    pub fn port(&self) -> u32 {
-        self.socket.port()
-    }
-
-    /// The number that grows with every change of any rules by anyone.
-    pub fn generation(&mut self) -> Result<u32, NetlinkError> {
-        let body = self.fixed();
-        let request = Request {
-            operation: "asking for the generation of nf_tables",
-            kind: kind(message::GET_GENERATION),
-            body: &body,
-        };
-        self.socket.get(request, |message| message.attributes(FIXED).number(generation::ID))
-    }
-
-    /// Makes all of a transaction happen, or nothing.
-    pub fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        let first = self.socket.take_sequences(0);
-        let batch = Batch::new(&self.table, transaction, first);
-        self.socket.take_sequences(batch.messages());
-        if !transaction.is_empty() {
-            self.socket
-                .send("committing to nf_tables", batch.as_bytes())
-                .map_err(|error| self.unknown(error))?;
-            self.answer(transaction, &batch)?;
-        }
-        let generation = self.generation().map_err(|error| self.unknown(error))?;
-        let generation = own_generation(transaction.expected_generation(), generation);
-        Ok(Committed { generation, written: transaction.written(), removed: transaction.removed() })
-    }
-
-    /// The whole batch was worked through when sending it returned: every answer is here already.
-    fn answer(&mut self, transaction: &Transaction, batch: &Batch) -> Result<(), CommitError> {
-        let mut first_refusal: Option<(u32, Refusal)> = None;
+    /// The kernel processes a batch while it is being sent: when that returns, every reply has arrived.
+    fn read_replies(&mut self, transaction: &Transaction, batch: &Batch) -> Result<(), CommitError> {
+        let mut first_rejection: Option<(u32, Rejection)> = None;
         let mut accepted = false;
         loop {
-            let incoming = self.socket.receive_now(|message| match message.answer() {
+            let incoming = self.socket.receive_now(|message| match message.acknowledgement() {
                 Some(Ok(())) => accepted |= message.sequence == batch.last_sequence(),
-                Some(Err(refusal)) if first_refusal.is_none() => {
-                    first_refusal = Some((message.sequence, refusal));
+                Some(Err(rejection)) if first_rejection.is_none() => {
+                    first_rejection = Some((message.sequence, rejection));
                 }
                 Some(Err(_)) | None => {}
             });
@@ -95,10 +53,10 @@ impl NftClient {
                 Incoming::Nothing => break,
             }
         }
-        match first_refusal {
-            Some((sequence, refusal)) => {
-                let owner = self.foreign_owner(refusal.errno);
-                let error = self.refused(transaction, batch.part(sequence), refusal);
+        match first_rejection {
+            Some((sequence, rejection)) => {
+                let owner = self.foreign_owner(rejection.errno);
+                let error = self.rejected(transaction, batch.step(sequence), rejection);
                 Err(owner.unwrap_or(error))
             }
             None if accepted => Ok(()),
@@ -106,7 +64,7 @@ impl NftClient {
         }
     }
 
-    /// The kernel refuses with EPERM what only the owner of a table may do. It says so of every object, and never who that is.
+    /// The kernel rejects with EPERM what only the owner of a table may do, without naming the owner.
     fn foreign_owner(&mut self, errno: i32) -> Option<CommitError> {
         if Errno::from_raw_os_error(errno) != Errno::PERM {
             return None;
@@ -115,27 +73,39 @@ impl NftClient {
         Some(CommitError::Owned { family: self.table.family, table: self.table.name.to_string(), owner })
     }
 
-    fn refused(
-        &self,
-        transaction: &Transaction,
-        part: Option<&(usize, Part)>,
-        refusal: Refusal,
-    ) -> CommitError {
+    fn rejected(&self, transaction: &Transaction, step: Option<&Step>, rejection: Rejection) -> CommitError {
         let (family, table) = (self.table.family, self.table.name.to_string());
         if let Some(expected) = transaction.expected_generation()
-            && refusal.errno == ERESTART
+            && rejection.errno == ERESTART
         {
             return CommitError::GenerationChanged { family, table, expected };
         }
-        let operation = match part.and_then(|(at, part)| Some((transaction.operations().get(*at)?, part))) {
-            Some((operation, part)) => describe(operation, part),
-            None => format!("committing {} objects", transaction.written() + transaction.removed()),
-        };
-        CommitError::Refused { operation, family, table, refusal }
+        let of_step = |step: &Step| Some(describe(transaction.operations().get(step.operation)?, &step.part));
+        let operation = step.and_then(of_step).unwrap_or_else(|| {
+            format!("committing {} objects", transaction.written() + transaction.removed())
+        });
+        CommitError::Rejected { operation, family, table, rejection }
     }
 
     fn unknown(&self, source: NetlinkError) -> CommitError {
         CommitError::Unknown { family: self.table.family, table: self.table.name.to_string(), source }
+    }
+}
+
+impl NftTables for NftClient {
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        let first = self.socket.reserve_sequences(0);
+        let batch = Batch::new(&self.table, transaction, first);
+        self.socket.reserve_sequences(batch.messages());
+        if !transaction.is_empty() {
+            self.socket
+                .send("committing to nf_tables", batch.as_bytes())
+                .map_err(|error| self.unknown(error))?;
+            self.read_replies(transaction, &batch)?;
+        }
+        let generation = self.generation().map_err(|error| self.unknown(error))?;
+        let generation = own_generation(transaction.expected_generation(), generation);
+        Ok(Committed { generation, written: transaction.written(), removed: transaction.removed() })
     }
 }
 

@@ -1,25 +1,25 @@
-//! What became of a transaction.
+//! The result of a transaction.
 
 use rustix::io::Errno;
 
 use super::Family;
-use crate::netlink::{NetlinkError, Refusal};
+use crate::netlink::{NetlinkError, Rejection};
 
-/// A transaction that happened.
+/// A transaction that was committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The generation of all rules that it made.
+    /// The ruleset generation that it created.
     pub generation: u32,
-    /// How many objects were written.
+    /// Objects written.
     pub written: usize,
-    /// How many objects were removed by name or key.
+    /// Objects removed by name or key.
     pub removed: usize,
 }
 
-/// A transaction that did not happen, or of which we do not know.
+/// A transaction that failed, or whose outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Another program changed some rules since the transaction was made; nothing happened.
+    /// Another program has committed since the expected generation; nothing was written.
     #[error(
         "committing to table {family} {table}: another program has changed rules since generation {expected}"
     )]
@@ -28,23 +28,23 @@ pub enum CommitError {
         family: Family,
         /// The table.
         table: String,
-        /// The generation it was made for.
+        /// The generation the transaction was made for.
         expected: u32,
     },
-    /// The kernel refused one operation; nothing happened.
+    /// The kernel rejected one operation; nothing was written.
     #[error("{operation} in table {family} {table}")]
-    Refused {
-        /// What was refused.
+    Rejected {
+        /// The rejected operation.
         operation: String,
         /// The table's family.
         family: Family,
         /// The table.
         table: String,
-        /// What the kernel says.
+        /// The kernel's reply.
         #[source]
-        refusal: Refusal,
+        rejection: Rejection,
     },
-    /// The table belongs to another program, which alone may change it; nothing happened.
+    /// The table belongs to another program, which alone may change it; nothing was written.
     #[error(
         "table {family} {table} is owned by another program (netlink portid {owner}, mostly its process id) and only \
          that one may change it (flags owner); stop that program, the table goes with it"
@@ -54,10 +54,10 @@ pub enum CommitError {
         family: Family,
         /// The table.
         table: String,
-        /// The owner's netlink address.
+        /// The owner's netlink portid.
         owner: u32,
     },
-    /// Whether anything happened is not known.
+    /// Whether anything was written is not known.
     #[error("committing to table {family} {table}; it is not known whether anything was written")]
     Unknown {
         /// The table's family.
@@ -68,33 +68,33 @@ pub enum CommitError {
         #[source]
         source: NetlinkError,
     },
-    /// A failure that a test asked for.
-    #[error("a failure on purpose ({0:?})")]
-    OnPurpose(OnPurpose),
-    /// What would have been done could not be printed.
+    /// A failure that a test injected.
+    #[error("injected fault ({0:?})")]
+    Injected(InjectedFault),
+    /// A dry run could not print what would be committed.
     #[error("printing what would be committed")]
     Print(#[source] std::io::Error),
 }
 
-/// When a failure on purpose strikes.
+/// When an injected failure strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnPurpose {
-    /// Before anything happened.
+pub enum InjectedFault {
+    /// Before anything was written.
     Before,
-    /// After all of it happened.
+    /// After everything was written.
     After,
 }
 
 impl CommitError {
-    /// Whether what is in the table already is what the kernel refused to change.
+    /// Whether the kernel rejected a change of objects that are in the table already.
     pub fn is_about_existing_objects(&self) -> bool {
         let about_existing = [Errno::EXIST, Errno::OPNOTSUPP, Errno::BUSY, Errno::INVAL, Errno::NOENT];
         match self {
-            Self::Refused { refusal, .. } => about_existing.iter().any(|errno| refusal.is(*errno)),
+            Self::Rejected { rejection, .. } => about_existing.iter().any(|errno| rejection.is(*errno)),
             Self::GenerationChanged { .. }
             | Self::Owned { .. }
             | Self::Unknown { .. }
-            | Self::OnPurpose(_)
+            | Self::Injected(_)
             | Self::Print(_) => false,
         }
     }

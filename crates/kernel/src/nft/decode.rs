@@ -1,14 +1,14 @@
-//! Objects of nf_tables out of netlink attributes.
+//! Decodes nf_tables objects from netlink attributes.
 //!
-//! Returns `None` for whatever we would not have written ourselves, down to the last flag: a comparison with what is
-//! wanted must then say "differs". Takes any bytes and never panics. The way out is [`super::encode`].
+//! Returns `None` for whatever we would not have written ourselves, down to the last flag, so that a comparison with the
+//! wanted object fails. Accepts any bytes and never panics. Encoding is in [`super::encode`].
 
 mod expression;
 
 pub use expression::expression;
 
+use super::constants::{chain, data, element, object, rule, set, table};
 use super::encode::{fields_length, fields_type, set_flags};
-use super::numbers::{chain, data, element, object, rule, set, table};
 use super::user_data;
 use super::{
     Chain, ChainKind, Element, Family, Field, Hook, HookPoint, KeyBytes, Name, Rule, Set, SetData, Value,
@@ -16,20 +16,20 @@ use super::{
 };
 use crate::netlink::{Attribute, Attributes};
 
-/// A table as it was seen.
+/// A table as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTable {
     /// Its name.
     pub name: Name,
-    /// Nothing in it is executed.
+    /// The flag `dormant`: no chain of the table is hooked.
     pub dormant: bool,
-    /// The netlink address of the program that alone may change it.
+    /// The netlink portid of the program that alone may change it.
     pub owner: Option<u32>,
-    /// It has flags beside these two.
+    /// It has flags besides these two.
     pub has_other_flags: bool,
 }
 
-/// A rule as it was seen.
+/// A rule as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenRule {
     /// The chain it is in.
@@ -38,18 +38,18 @@ pub struct SeenRule {
     pub rule: Option<Rule>,
 }
 
-/// An element as it was seen.
+/// An element as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeenElement {
     /// One that we could have written.
     Known(Element),
-    /// One that leads to something we would not write.
+    /// One with a value that we would not write.
     Foreign(KeyBytes),
-    /// One whose time is over.
+    /// One that has expired.
     Expired,
 }
 
-/// A named counter and what it counted.
+/// A named counter with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterReading {
     /// Its name.
@@ -81,7 +81,7 @@ pub fn set(attributes: Attributes<'_>) -> Option<Set> {
         data: if flags & set::MAP == 0 { None } else { Some(set_data(attributes)?) },
         dynamic: flags & set::EVALUATED != 0,
         size: attributes.nested(set::DESCRIPTION).and_then(|inner| inner.number(set::DESCRIPTION_SIZE)),
-        comment: user_data::comment_of_set(notes),
+        comment: user_data::set_comment(notes),
     };
     // The kernel keeps each of these when a set is written again.
     let kept =
@@ -90,8 +90,8 @@ pub fn set(attributes: Attributes<'_>) -> Option<Set> {
     let ours = plain
         && set_flags(&set) == flags
         && attributes.number(set::KEY_LENGTH) == Some(fields_length(&set.key))
-        // Without its notes a set works, but its listing cannot be loaded again.
-        && user_data::of_set(&set) == notes;
+        // Without user data a set works, but its listing cannot be loaded again.
+        && user_data::for_set(&set) == notes;
     ours.then_some(set)
 }
 
@@ -106,7 +106,7 @@ pub fn chain(attributes: Attributes<'_>) -> Option<Chain> {
     let ours = flags & !chain::BASE == 0
         && attributes.number(chain::POLICY).unwrap_or(chain::ACCEPT) == chain::ACCEPT;
     let name = Name::new(attributes.text(chain::NAME)?);
-    ours.then(|| Chain { name, hook, rules: Vec::new(), comment: user_data::comment_of(notes) })
+    ours.then(|| Chain { name, hook, rules: Vec::new(), comment: user_data::comment(notes) })
 }
 
 /// A rule and the chain it is in.
@@ -177,7 +177,7 @@ fn rule(attributes: Attributes<'_>, family: Family) -> Option<Rule> {
     let notes = attributes.get(rule::USER_DATA).map_or(&[][..], |notes| notes.value);
     Some(Rule {
         expressions: expressions.map(|each| expression(each.nested(), family)).collect::<Option<_>>()?,
-        comment: user_data::comment_of(notes),
+        comment: user_data::comment(notes),
     })
 }
 

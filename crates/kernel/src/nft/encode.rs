@@ -1,13 +1,13 @@
-//! Objects of nf_tables as netlink attributes.
+//! Encodes nf_tables objects as netlink attributes.
 //!
-//! Writes what `nft` itself would write, so that its listings can be read and loaded again. Pure; the way back is
-//! [`super::decode`], what is sent in which order [`super::Transaction`].
+//! Encodes as `nft` itself does, so that its listings can be read and loaded again. Pure. Decoding is in [`super::decode`],
+//! the order of messages in `super::batch`.
 
 mod expression;
 
 pub use expression::{port_unreachable, put_expression};
 
-use super::numbers::{chain, data, element, kind, object, rule, set, table};
+use super::constants::{chain, data, element, kind, object, rule, set, table};
 use super::user_data;
 use super::{Chain, ChainKind, Element, Family, Field, HookPoint, Name, Rule, Set, SetData, Value, Verdict};
 use crate::netlink::{MessageHeader, Writer, flags};
@@ -15,44 +15,45 @@ use crate::netlink::{MessageHeader, Writer, flags};
 /// The table all objects are in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableName {
-    /// Its family.
+    /// `ip` or `ip6`.
     pub family: Family,
-    /// Its name in the family.
+    /// Unique within the family.
     pub name: Name,
 }
 
-/// Where a message stands in a batch.
+/// A message about an object of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Its sequence number.
-    pub sequence: u32,
-    /// Flags beside those every request has.
+pub struct ObjectMessage {
+    /// The message type within nf_tables.
+    pub message: u16,
+    /// Flags beside those that every request has.
     pub flags: u16,
 }
 
-/// Writes one message about an object of the table.
-pub fn put_message(
-    writer: &mut Writer,
-    table: &TableName,
-    (message, place): (u16, Place),
-    body: impl FnOnce(&mut Writer),
-) {
-    let header =
-        MessageHeader { kind: kind(message), flags: flags::REQUEST | place.flags, sequence: place.sequence };
-    writer.message(header, |writer| {
-        writer.raw(&[table.family.number(), 0, 0, 0]);
-        body(writer);
-    });
+impl ObjectMessage {
+    /// Writes an object; fails if one of the same name exists and differs.
+    pub fn create(message: u16) -> Self {
+        Self { message, flags: flags::CREATE }
+    }
+
+    /// Deletes something.
+    pub fn delete(message: u16) -> Self {
+        Self { message, flags: 0 }
+    }
+
+    pub(super) fn header(self, sequence: u32) -> MessageHeader {
+        MessageHeader { kind: kind(self.message), flags: flags::REQUEST | self.flags, sequence }
+    }
 }
 
-/// The table itself.
+/// Writes the table itself.
 pub fn put_table(writer: &mut Writer, name: &TableName, comment: &str) {
     writer.text(table::NAME, name.name.as_str());
     writer.number(table::FLAGS, 0);
-    writer.bytes(table::USER_DATA, &user_data::of_commented(Some(comment)));
+    writer.bytes(table::USER_DATA, &user_data::with_comment(Some(comment)));
 }
 
-/// A set or map. The id tells sets of one batch apart.
+/// Writes a set or map. The id distinguishes the sets of one batch.
 pub fn put_set(writer: &mut Writer, table: &TableName, set: &Set, id: u32) {
     writer.text(set::TABLE, table.name.as_str());
     writer.text(set::NAME, set.name.as_str());
@@ -74,10 +75,10 @@ pub fn put_set(writer: &mut Writer, table: &TableName, set: &Set, id: u32) {
     if let Some(size) = set.size {
         writer.nest(set::DESCRIPTION, |writer| writer.number(set::DESCRIPTION_SIZE, size));
     }
-    writer.bytes(set::USER_DATA, &user_data::of_set(set));
+    writer.bytes(set::USER_DATA, &user_data::for_set(set));
 }
 
-/// A chain without its rules.
+/// Writes a chain without its rules.
 pub fn put_chain(writer: &mut Writer, table: &TableName, chain: &Chain) {
     writer.text(chain::TABLE, table.name.as_str());
     writer.text(chain::NAME, chain.name.as_str());
@@ -87,13 +88,13 @@ pub fn put_chain(writer: &mut Writer, table: &TableName, chain: &Chain) {
             writer.number(chain::HOOK_NUMBER, hook.point.number());
             writer.number(chain::HOOK_PRIORITY, hook.priority.cast_unsigned());
         });
-        // A chain that is there keeps its policy unless it is told another.
+        // An existing chain keeps its policy unless a message sets it.
         writer.number(chain::POLICY, chain::ACCEPT);
     }
-    put_notes(writer, chain::USER_DATA, chain.comment.as_deref());
+    put_comment(writer, chain::USER_DATA, chain.comment.as_deref());
 }
 
-/// A rule of a chain.
+/// Writes a rule of a chain.
 pub fn put_rule(writer: &mut Writer, table: &TableName, chain: &Name, rule: &Rule) {
     writer.text(rule::TABLE, table.name.as_str());
     writer.text(rule::CHAIN, chain.as_str());
@@ -102,10 +103,10 @@ pub fn put_rule(writer: &mut Writer, table: &TableName, chain: &Name, rule: &Rul
             writer.nest(element::ITEM, |writer| put_expression(writer, expression, table.family));
         }
     });
-    put_notes(writer, rule::USER_DATA, rule.comment.as_deref());
+    put_comment(writer, rule::USER_DATA, rule.comment.as_deref());
 }
 
-/// What an element of a list of elements is.
+/// Writes one item of a list of elements.
 pub fn put_element(writer: &mut Writer, element: &Element) {
     put_key(writer, &element.key);
     if let Some(value) = &element.value {
@@ -116,12 +117,12 @@ pub fn put_element(writer: &mut Writer, element: &Element) {
     }
 }
 
-/// The key of an element.
+/// Writes the key of an element.
 pub fn put_key(writer: &mut Writer, key: &[u8]) {
     writer.nest(element::KEY, |writer| writer.bytes(data::VALUE, key));
 }
 
-/// A counter with a name, at zero.
+/// Writes a named counter with the value zero.
 pub fn put_counter(writer: &mut Writer, table: &TableName, name: &Name) {
     writer.text(object::TABLE, table.name.as_str());
     writer.text(object::NAME, name.as_str());
@@ -132,7 +133,7 @@ pub fn put_counter(writer: &mut Writer, table: &TableName, name: &Name) {
     });
 }
 
-/// A verdict as a value.
+/// Writes a verdict as a value.
 pub fn put_verdict(writer: &mut Writer, verdict: &Verdict) {
     let (code, chain) = match verdict {
         Verdict::Goto(chain) => (data::GOTO, Some(chain)),
@@ -158,12 +159,12 @@ pub fn set_flags(set: &Set) -> u32 {
     map | dynamic
 }
 
-/// The number of a type: six bits for each field.
+/// The type number of concatenated fields: six bits for each.
 pub fn fields_type(fields: &[Field]) -> u32 {
     fields.iter().fold(0, |number, field| number << 6 | field.number())
 }
 
-/// How many bytes fields take.
+/// The length of concatenated fields in bytes.
 pub fn fields_length(fields: &[Field]) -> u32 {
     match fields {
         // A lone field is not padded.
@@ -173,14 +174,14 @@ pub fn fields_length(fields: &[Field]) -> u32 {
     }
 }
 
-fn put_notes(writer: &mut Writer, kind: u16, comment: Option<&str>) {
+fn put_comment(writer: &mut Writer, kind: u16, comment: Option<&str>) {
     if comment.is_some() {
-        writer.bytes(kind, &user_data::of_commented(comment));
+        writer.bytes(kind, &user_data::with_comment(comment));
     }
 }
 
 impl Field {
-    /// The number `nft` knows the field's type by.
+    /// The type number that `nft` uses.
     pub(super) fn number(self) -> u32 {
         match self {
             Self::Slot => 4,
@@ -194,7 +195,7 @@ impl Field {
 }
 
 impl Family {
-    /// The number the kernel knows the family by.
+    /// The kernel's number (`NFPROTO_*`).
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Ip => 2,

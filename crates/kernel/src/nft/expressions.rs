@@ -1,101 +1,100 @@
-//! The steps a rule is made of, as the kernel knows them.
+//! The expressions of rules, as nf_tables defines them.
 //!
-//! The vocabulary a backend speaks ("the destination is in that map") is the backend's; here are the kernel's own words.
-//! Registers are numbered as the kernel does: 1 to 4 hold 16 bytes each, 8 to 23 the same space in parts of 4 bytes.
+//! Backends compose them into phrases such as "the destination is in that map". Registers are numbered as in the kernel: 1 to 4 hold 16 bytes each, 8 to 23 the same space in parts of 4 bytes.
 
 use smallvec::SmallVec;
 
 use super::{DataBytes, Name, Verdict};
 
-/// A register. Where two numbers name the same place (8 is the start of 1, 12 of 2, 16 of 3, 20 of 4) the kernel, and so
-/// every listing, uses the lower one; rules that are to be compared must as well.
+/// A register. Where two numbers name the same space (8 is the start of 1, 12 of 2, 16 of 3, 20 of 4) the kernel, and so
+/// every listing, uses the lower one; so must rules that are compared with a listing.
 pub type Register = u32;
 
 /// Bytes to compare or mask with.
 pub type Bytes = SmallVec<[u8; 16]>;
 
-/// One step of a rule.
+/// One expression of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
     /// Loads bytes of the packet.
     Payload {
-        /// Which header.
+        /// The header.
         base: PayloadBase,
-        /// Where in it.
+        /// The offset within the header.
         offset: u32,
-        /// How many bytes.
+        /// The number of bytes.
         length: u32,
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
-    /// Loads a fact about the packet.
+    /// Loads packet metadata.
     Meta {
-        /// Which.
+        /// The field.
         key: MetaKey,
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
-    /// Sets a fact about the packet.
+    /// Sets packet metadata.
     MetaSet {
-        /// Which.
+        /// The field.
         key: MetaKey,
-        /// From where.
+        /// The source register.
         from: Register,
     },
-    /// Goes on only if the register compares so.
+    /// Continues only if the comparison holds.
     Compare {
-        /// How.
+        /// Equal or not.
         comparison: Comparison,
-        /// What.
+        /// The source register.
         from: Register,
-        /// With what.
+        /// The value to compare with.
         value: Bytes,
     },
     /// `to = (from & mask) ^ xor`
     Bitwise {
-        /// From where.
+        /// The source register.
         from: Register,
-        /// Where to.
+        /// The destination register.
         to: Register,
-        /// Kept bits.
+        /// Bits that are kept.
         mask: Bytes,
-        /// Flipped bits.
+        /// Bits that are flipped.
         xor: Bytes,
     },
-    /// Goes on only if the register's value is in a set; in a map, loads what it leads to.
+    /// Continues only if a set contains the register's value; with a map, loads its value.
     Lookup {
         /// The set.
         set: Name,
-        /// Where the key is.
+        /// The register of the key.
         from: Register,
-        /// Where to load the data; register 0 takes a verdict. `None` for a plain set.
+        /// The destination register; 0 for a verdict. `None` for a plain set.
         to: Option<Register>,
     },
     /// A random number below a modulus.
     RandomNumber {
         /// The modulus.
         modulus: u32,
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
     /// A Jenkins hash of a register's bytes.
     Hash {
-        /// From where.
+        /// The source register.
         from: Register,
-        /// How many bytes.
+        /// The number of bytes.
         length: u32,
         /// The hash is taken modulo this.
         modulus: u32,
-        /// What it starts from.
+        /// The seed.
         seed: u32,
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
     /// Loads a constant.
     Load {
         /// The constant.
         value: DataBytes,
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
     /// Ends with a verdict.
@@ -107,25 +106,25 @@ pub enum Expression {
         /// The port.
         port: Register,
     },
-    /// Gives the connection an address of this host as its source, with a random port.
+    /// Masquerades the connection with a random port.
     Masquerade,
-    /// Refuses the packet with "port unreachable".
+    /// Rejects the packet with ICMP "port unreachable".
     Reject,
     /// Loads the state of the connection (`ct state`).
     ConnectionState {
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
     /// Loads the status of the connection (`ct status`).
     ConnectionStatus {
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
     /// Loads the type of an address of the packet as routing sees it (`fib saddr type`, `fib daddr type`).
     AddressType {
         /// Which address.
         of: FibAddress,
-        /// Where to.
+        /// The destination register.
         to: Register,
     },
     /// Writes an element of a dynamic map from registers.
@@ -134,18 +133,18 @@ pub enum Expression {
         set: Name,
         /// Insert and refresh, or delete.
         operation: UpdateOperation,
-        /// Where the key is.
+        /// The register of the key.
         key: Register,
-        /// Where the data is.
+        /// The register of the value.
         data: Register,
-        /// How long the element lives, in milliseconds.
+        /// The element's timeout.
         timeout_millis: Option<u64>,
     },
     /// Counts packets and bytes in a named counter of the table.
     Counter(Name),
 }
 
-/// Which header a payload is in.
+/// The header that a payload is loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadBase {
     /// The IP header.
@@ -154,7 +153,7 @@ pub enum PayloadBase {
     Transport,
 }
 
-/// A fact about a packet.
+/// A field of packet metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaKey {
     /// Its mark.
@@ -185,7 +184,7 @@ pub enum FibAddress {
     Destination,
 }
 
-/// What a packet does to a dynamic map.
+/// How a packet changes a dynamic map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateOperation {
     /// Inserts an element or refreshes its timeout.

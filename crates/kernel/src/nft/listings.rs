@@ -1,24 +1,25 @@
-//! What is in the table: listings of tables, sets, chains, elements and counters.
+//! Reads tables, sets, chains, elements and counters back.
 //!
-//! Only reads. What an answer means is decoded in [`super::decode`].
+//! Replies are decoded in [`super::decode`].
 
 use rustix::io::Errno;
 
+use super::constants::{FIXED, chain, element, flowtable, generation, kind, message, object, rule, set};
 use super::decode::{self, CounterReading, SeenElement, SeenTable};
-use super::numbers::{FIXED, chain, element, flowtable, kind, message, object, rule, set};
-use super::{Chain, Element, KeyBytes, Name, NftClient, OtherKind, OtherObject, Rule, Set};
+use super::{Chain, Element, Family, KeyBytes, Name, NftClient, OtherKind, OtherObject, Rule, Set};
 use crate::netlink::{Attributes, Message, NetlinkError, Request, Writer};
+use crate::port::NftReader;
 
-/// An object of the table as it was seen.
+/// An object of the table as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen<T> {
-    /// Its name.
+    /// The object's name.
     pub name: Name,
     /// The object; `None` if it is one that we would not have written.
     pub object: Option<T>,
 }
 
-/// The elements of a set as they were seen.
+/// The elements of a set as they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenElements {
     /// Those that we could have written.
@@ -27,25 +28,33 @@ pub struct SeenElements {
     pub foreign: Vec<KeyBytes>,
 }
 
-impl NftClient {
-    /// All tables of the family.
-    pub fn tables(&mut self) -> Result<Vec<SeenTable>, NetlinkError> {
-        let body = self.fixed();
-        let request =
-            Request { operation: "listing nftables tables", kind: kind(message::GET_TABLE), body: &body };
-        self.socket.dump_whole(request, |message| decode::seen_table(message.attributes(FIXED)))
+impl NftReader for NftClient {
+    fn family(&self) -> Family {
+        self.table.family
     }
 
-    /// Our table, if it is there.
-    pub fn table(&mut self) -> Result<Option<SeenTable>, NetlinkError> {
+    fn portid(&self) -> u32 {
+        self.socket.portid()
+    }
+
+    fn generation(&mut self) -> Result<u32, NetlinkError> {
+        let body = self.fixed();
+        let request = Request {
+            operation: "asking for the generation of nf_tables",
+            kind: kind(message::GET_GENERATION),
+            body: &body,
+        };
+        self.socket.get(request, |message| message.attributes(FIXED).number(generation::ID))
+    }
+
+    fn table(&mut self) -> Result<Option<SeenTable>, NetlinkError> {
         let tables = self.tables()?;
         Ok(tables.into_iter().find(|table| table.name == self.table.name))
     }
 
-    /// All sets and maps of the table.
-    pub fn sets(&mut self) -> Result<Vec<Seen<Set>>, NetlinkError> {
+    fn sets(&mut self) -> Result<Vec<Seen<Set>>, NetlinkError> {
         let table = self.table.name.clone();
-        let body = self.question(|writer| writer.text(set::TABLE, table.as_str()));
+        let body = self.request_body(|writer| writer.text(set::TABLE, table.as_str()));
         let request =
             Request { operation: "listing nftables sets", kind: kind(message::GET_SET), body: &body };
         let sets = self.socket.dump_whole(request, |message| {
@@ -56,24 +65,7 @@ impl NftClient {
         nothing_if_missing(sets)
     }
 
-    /// Whether a set of this name is there.
-    pub fn has_set(&mut self, name: &Name) -> Result<bool, NetlinkError> {
-        let table = self.table.name.clone();
-        let body = self.question(|writer| {
-            writer.text(set::TABLE, table.as_str());
-            writer.text(set::NAME, name.as_str());
-        });
-        let request =
-            Request { operation: "asking for an nftables set", kind: kind(message::GET_SET), body: &body };
-        match self.socket.get(request, |_| Some(())) {
-            Ok(()) => Ok(true),
-            Err(error) if is_missing(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// All chains of the table with their rules.
-    pub fn chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
+    fn chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
         let mut chains = self.empty_chains()?;
         for (chain, rule) in self.rules()? {
             let Some(seen) = chains.iter_mut().find(|seen| seen.name == chain) else { continue };
@@ -88,10 +80,9 @@ impl NftClient {
         Ok(chains)
     }
 
-    /// The elements of a set that have not expired, or `None` if there is no such set.
-    pub fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
+    fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
         let table = self.table.name.clone();
-        let body = self.question(|writer| {
+        let body = self.request_body(|writer| {
             writer.text(element::TABLE, table.as_str());
             writer.text(element::SET, set.as_str());
         });
@@ -107,27 +98,13 @@ impl NftClient {
             )
         });
         match lists {
-            Ok(lists) => Ok(Some(sorted_out(lists))),
+            Ok(lists) => Ok(Some(merged(lists))),
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The named counters of the table.
-    pub fn counters(&mut self) -> Result<Vec<CounterReading>, NetlinkError> {
-        let table = self.table.name.clone();
-        let body = self.question(|writer| {
-            writer.text(object::TABLE, table.as_str());
-            writer.number(object::TYPE, object::COUNTER);
-        });
-        let request =
-            Request { operation: "reading nftables counters", kind: kind(message::GET_OBJECT), body: &body };
-        let counters = self.socket.dump_whole(request, |message| decode::counter(of_table(message, &table)?));
-        nothing_if_missing(counters)
-    }
-
-    /// Objects of the table that are of kinds we never make: flowtables, named counters, quotas, limits and so on.
-    pub fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
+    fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
         let mut found = self.listed_names("listing nftables objects", message::GET_OBJECT, |attributes| {
             let kind = OtherKind::Stateful(attributes.number(object::TYPE)?);
             Some(OtherObject { name: Name::new(attributes.text(object::NAME)?), kind })
@@ -142,6 +119,45 @@ impl NftClient {
         )?);
         Ok(found)
     }
+}
+
+impl NftClient {
+    /// All tables of the family.
+    pub fn tables(&mut self) -> Result<Vec<SeenTable>, NetlinkError> {
+        let body = self.fixed();
+        let request =
+            Request { operation: "listing nftables tables", kind: kind(message::GET_TABLE), body: &body };
+        self.socket.dump_whole(request, |message| decode::seen_table(message.attributes(FIXED)))
+    }
+
+    /// Whether the table has a set of this name.
+    pub fn has_set(&mut self, name: &Name) -> Result<bool, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.request_body(|writer| {
+            writer.text(set::TABLE, table.as_str());
+            writer.text(set::NAME, name.as_str());
+        });
+        let request =
+            Request { operation: "asking for an nftables set", kind: kind(message::GET_SET), body: &body };
+        match self.socket.get(request, |_| Some(())) {
+            Ok(()) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The named counters of the table.
+    pub fn counters(&mut self) -> Result<Vec<CounterReading>, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.request_body(|writer| {
+            writer.text(object::TABLE, table.as_str());
+            writer.number(object::TYPE, object::COUNTER);
+        });
+        let request =
+            Request { operation: "reading nftables counters", kind: kind(message::GET_OBJECT), body: &body };
+        let counters = self.socket.dump_whole(request, |message| decode::counter(of_table(message, &table)?));
+        nothing_if_missing(counters)
+    }
 
     fn listed_names(
         &mut self,
@@ -150,7 +166,7 @@ impl NftClient {
         read: impl Fn(Attributes<'_>) -> Option<OtherObject>,
     ) -> Result<Vec<OtherObject>, NetlinkError> {
         let table = self.table.name.clone();
-        let body = self.question(|writer| writer.text(TABLE_OF_ANY, table.as_str()));
+        let body = self.request_body(|writer| writer.text(TABLE_ATTRIBUTE, table.as_str()));
         let request = Request { operation, kind: kind(get), body: &body };
         let listed = self.socket.dump_whole(request, |message| read(of_table(message, &table)?));
         nothing_if_missing(listed)
@@ -169,7 +185,7 @@ impl NftClient {
 
     fn rules(&mut self) -> Result<Vec<(Name, Option<Rule>)>, NetlinkError> {
         let (table, family) = (self.table.name.clone(), self.table.family);
-        let body = self.question(|writer| writer.text(rule::TABLE, table.as_str()));
+        let body = self.request_body(|writer| writer.text(rule::TABLE, table.as_str()));
         let request =
             Request { operation: "listing nftables rules", kind: kind(message::GET_RULE), body: &body };
         let rules = self.socket.dump_whole(request, |message| {
@@ -183,7 +199,7 @@ impl NftClient {
         [self.table.family.number(), 0, 0, 0]
     }
 
-    fn question(&self, attributes: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    fn request_body(&self, attributes: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.raw(&self.fixed());
         attributes(&mut writer);
@@ -192,28 +208,28 @@ impl NftClient {
 }
 
 /// The first attribute of every kind of object is its table.
-const TABLE_OF_ANY: u16 = 1;
+const TABLE_ATTRIBUTE: u16 = 1;
 
 /// The attributes of an object, if it is of this table.
 fn of_table<'a>(message: &Message<'a>, table: &Name) -> Option<Attributes<'a>> {
     let attributes = message.attributes(FIXED);
-    (attributes.text(TABLE_OF_ANY)? == table.as_str()).then_some(attributes)
+    (attributes.text(TABLE_ATTRIBUTE)? == table.as_str()).then_some(attributes)
 }
 
-fn sorted_out(lists: Vec<Vec<SeenElement>>) -> SeenElements {
-    let mut sorted = SeenElements::default();
+fn merged(lists: Vec<Vec<SeenElement>>) -> SeenElements {
+    let mut merged = SeenElements::default();
     for seen in lists.into_iter().flatten() {
         match seen {
-            SeenElement::Known(element) => sorted.elements.push(element),
-            SeenElement::Foreign(key) => sorted.foreign.push(key),
+            SeenElement::Known(element) => merged.elements.push(element),
+            SeenElement::Foreign(key) => merged.foreign.push(key),
             SeenElement::Expired => {}
         }
     }
-    sorted
+    merged
 }
 
 fn is_missing(error: &NetlinkError) -> bool {
-    error.refusal().is_some_and(|refusal| refusal.is(Errno::NOENT))
+    error.rejection().is_some_and(|rejection| rejection.is(Errno::NOENT))
 }
 
 fn nothing_if_missing<T>(listed: Result<Vec<T>, NetlinkError>) -> Result<Vec<T>, NetlinkError> {

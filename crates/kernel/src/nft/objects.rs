@@ -1,6 +1,6 @@
 //! Tables, sets, chains, rules and elements, as plain comparable data.
 //!
-//! What they look like on the wire is the encoder's matter; what they mean, the backend's.
+//! Their encoding is in [`super::encode`]; what they mean is up to the backends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// How many bits an address has.
+    /// The length of an address in bits.
     pub fn address_bits(self) -> u8 {
         match self {
             Self::Ip => 32,
@@ -33,7 +33,7 @@ impl Family {
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// Takes the text as it is.
+    /// Copies the text, unchecked.
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
@@ -65,15 +65,15 @@ pub struct Set {
     pub key: Vec<Field>,
     /// What its keys map to, if it is a map.
     pub data: Option<SetData>,
-    /// Written by packets, elements expire: `flags dynamic,timeout`.
+    /// Packets write elements, and they expire: `flags dynamic,timeout`.
     pub dynamic: bool,
-    /// The most elements it may have, if that is limited.
+    /// The maximum number of elements, if there is one.
     pub size: Option<u32>,
-    /// A remark shown by `nft list`.
+    /// Shown by `nft list`.
     pub comment: Option<String>,
 }
 
-/// What the keys of a map lead to.
+/// The values of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetData {
     /// A verdict.
@@ -95,7 +95,7 @@ pub enum Field {
     Port,
     /// Any 32-bit number in host order, declared as `numgen random mod 2`.
     Slot,
-    /// A 32-bit number that rests in `meta priority`.
+    /// A 32-bit number kept in `meta priority`.
     Priority,
 }
 
@@ -112,11 +112,11 @@ pub struct Element {
     /// Its key as the kernel has it: each field padded to four bytes, addresses and ports big-endian, slots and
     /// priorities in host order.
     pub key: KeyBytes,
-    /// What the key leads to, in a map.
+    /// The value, in a map.
     pub value: Option<Value>,
 }
 
-/// What a key leads to.
+/// The value of a map's element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Bytes of the map's data fields, padded like keys.
@@ -125,31 +125,31 @@ pub enum Value {
     Verdict(Verdict),
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on in another chain and does not come back.
+    /// Continue in another chain without returning.
     Goto(Name),
-    /// It goes on in another chain and comes back.
+    /// Continue in another chain and return.
     Jump(Name),
-    /// It goes back to where the chain was called from.
+    /// Return to the calling chain.
     Return,
-    /// It vanishes.
+    /// Drop it silently.
     Drop,
-    /// It may pass.
+    /// Accept it.
     Accept,
 }
 
-/// An object of a kind that we never make, but that another program may put into a table.
+/// An object of a kind that we never create, but that another program may add to the table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OtherObject {
     /// Its name, unique among objects of its kind.
     pub name: Name,
-    /// What it is.
+    /// The kind of object.
     pub kind: OtherKind,
 }
 
-/// A kind of object that we never make.
+/// A kind of object that we never create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OtherKind {
     /// A named counter, quota, limit, helper or the like, by the kernel's number for its type.
@@ -176,7 +176,7 @@ pub struct Chain {
     pub hook: Option<Hook>,
     /// Its rules, in order.
     pub rules: Vec<Rule>,
-    /// A remark shown by `nft list`.
+    /// Shown by `nft list`.
     pub comment: Option<String>,
 }
 
@@ -185,13 +185,13 @@ pub struct Chain {
 pub struct Hook {
     /// `filter` or `nat`.
     pub kind: ChainKind,
-    /// Which point of the packet's way.
+    /// The hook.
     pub point: HookPoint,
-    /// The order among chains at that point.
+    /// The order among the chains of one hook, ascending.
     pub priority: i32,
 }
 
-/// What a base chain may do.
+/// The type of a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainKind {
     /// `filter`
@@ -200,7 +200,7 @@ pub enum ChainKind {
     Nat,
 }
 
-/// A point of a packet's way through the host.
+/// A netfilter hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookPoint {
     /// Before routing.
@@ -218,8 +218,8 @@ pub enum HookPoint {
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it does, step by step.
+    /// Evaluated in order.
     pub expressions: Vec<Expression>,
-    /// A remark shown by `nft list`.
+    /// Shown by `nft list`.
     pub comment: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Transactions in words, for errors and for those who want to see before they let it happen.
+//! Formats transactions as text, for errors and dry runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Element, Family, Field, Name, Operation, Set, SetData, Transaction, Value, Verdict};
 
-/// The fields of sets, by which keys and values are read.
+/// The sets by name, whose fields give keys and values their types.
 pub type KnownSets = BTreeMap<Name, Set>;
 
-/// What is being done, in one phrase.
+/// An operation as a phrase for errors.
 pub fn doing(operation: &Operation) -> String {
     match operation {
         Operation::AddTable => "adding the table".to_owned(),
@@ -31,7 +31,7 @@ pub fn doing(operation: &Operation) -> String {
     }
 }
 
-/// A transaction, line by line. Sets that it adds itself need not be known.
+/// A transaction, one line for each operation. Sets that it adds itself need not be known.
 pub fn lines(transaction: &Transaction, known: &KnownSets) -> Vec<String> {
     let mut known = known.clone();
     let mut lines = Vec::new();
@@ -73,7 +73,7 @@ fn operation_lines(operation: &Operation, known: &KnownSets, lines: &mut Vec<Str
     }
 }
 
-/// An element as `nft` would print it, as far as its set is known.
+/// An element as `nft` would print it, if its set is known.
 pub fn element_text(element: &Element, set: Option<&Set>) -> String {
     let key = bytes_text(&element.key, set.map(|set| set.key.as_slice()));
     let data = match set.and_then(|set| set.data.as_ref()) {
@@ -105,7 +105,7 @@ fn fields_text(fields: &[Field]) -> String {
     fields.iter().map(|field| field.name()).collect::<Vec<_>>().join(" . ")
 }
 
-/// Bytes by their fields, or as hexadecimal digits if those are not known or do not fit.
+/// Bytes formatted by their fields, or as hexadecimal digits if those are unknown or do not fit.
 fn bytes_text(bytes: &[u8], fields: Option<&[Field]>) -> String {
     fields
         .and_then(|fields| values(bytes, fields))

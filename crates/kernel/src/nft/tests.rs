@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use self::generated::{chain_header, element, rule, set, transaction};
 use super::encode::{self, TableName};
-use super::{Batch, Family, Name, Operation, SeenElement, Transaction, decode, event};
+use super::{Batch, Family, Name, Operation, SeenElement, Transaction, decode, notification};
 use crate::conntrack;
 use crate::interfaces;
 use crate::netlink::{Attributes, Message, Messages, Writer};
@@ -73,7 +73,7 @@ proptest! {
             prop_assert!(message.body.len() < 65_536);
         }
         for message in messages.iter().skip(1).rev().skip(1) {
-            prop_assert!(batch.part(message.sequence).is_some());
+            prop_assert!(batch.step(message.sequence).is_some());
         }
         let answered: Vec<_> = messages.iter().filter(|message| message.flags & 4 != 0).collect();
         prop_assert!(answered.iter().all(|message| message.sequence == batch.last_sequence()));
@@ -106,8 +106,8 @@ fn many_elements_are_split_and_none_is_lost() {
 #[test]
 fn a_comment_that_is_too_long_is_cut_between_letters() {
     let long = "ü".repeat(200);
-    let bytes = super::user_data::of_commented(Some(&long));
-    assert_eq!(super::user_data::comment_of(&bytes), Some("ü".repeat(63)));
+    let bytes = super::user_data::with_comment(Some(&long));
+    assert_eq!(super::user_data::comment(&bytes), Some("ü".repeat(63)));
 }
 
 fn decode_everything(bytes: &[u8]) {
@@ -123,13 +123,13 @@ fn decode_everything(bytes: &[u8]) {
         decode::expression(attributes, family);
     }
     for kind in [16, 20, 256, 2560, 2563, 2566, 2569, 2572, 2575, 2] {
-        let message = Message { kind, flags: 0x200, sequence: 0, port: 0, body: bytes };
-        event(&message);
+        let message = Message { kind, flags: 0x200, sequence: 0, portid: 0, body: bytes };
+        notification(&message);
         conntrack::flow(&message);
         interfaces::address(&message);
-        message.answer();
+        message.acknowledgement();
     }
-    Messages::new(bytes).for_each(|message| _ = message.answer());
+    Messages::new(bytes).for_each(|message| _ = message.acknowledgement());
 }
 
 fn written(write: impl FnOnce(&mut Writer)) -> Vec<u8> {

@@ -1,49 +1,49 @@
-//! What is to change in a table, in order; all of it happens, or nothing.
+//! A list of changes to a table, applied in order and atomically.
 //!
-//! Only collects: bytes are made in [`super::batch`], sent by [`super::NftClient`], printed by [`super::show`].
+//! Only collects them: they are encoded in [`super::batch`], sent by [`super::NftClient`], printed by [`super::show`].
 
 use super::{Chain, Element, KeyBytes, Name, OtherObject, Set};
 
-/// One step of a transaction.
+/// One operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Makes the table if it is not there.
+    /// Creates the table unless it exists.
     AddTable,
-    /// Deletes the table and all in it. It must be there, or be added earlier in the transaction.
+    /// Deletes the table with its contents. It must exist, or be added earlier in the transaction.
     DeleteTable,
-    /// Makes a set or map if it is not there.
+    /// Creates a set or map unless it exists.
     AddSet(Set),
-    /// Deletes a set that no rule names any more.
+    /// Deletes a set that no rule refers to any more.
     DeleteSet(Name),
     /// Deletes all elements of a set.
     FlushSet(Name),
-    /// Makes a chain if it is not there and adds the rules at its end.
+    /// Creates a chain unless it exists, and appends the rules.
     AddChain(Chain),
-    /// Makes a chain if it is not there and gives it these rules and no others.
+    /// Creates a chain unless it exists, and replaces its rules.
     RefillChain(Chain),
-    /// Deletes a chain that nothing points at any more, and its rules.
+    /// Deletes a chain that nothing refers to any more, with its rules.
     DeleteChain(Name),
-    /// Adds elements of one set. One that is there already must lead to the same.
+    /// Adds elements of one set. An element that exists must have the same value.
     AddElements(Vec<Element>),
-    /// Deletes elements of one set, which must be there.
+    /// Deletes elements of one set, which must exist.
     DeleteElements {
-        /// The set.
+        /// The set's name.
         set: Name,
-        /// Their keys.
+        /// The elements' keys.
         keys: Vec<KeyBytes>,
     },
-    /// Makes a named counter if it is not there.
+    /// Creates a named counter unless it exists.
     AddCounter(Name),
-    /// Deletes a named counter that no rule names any more.
+    /// Deletes a named counter that no rule refers to any more.
     DeleteCounter(Name),
-    /// Deletes an object of a kind we never make, which no rule names any more.
+    /// Deletes an object of a kind that we never create, and that no rule refers to any more.
     DeleteOther(OtherObject),
 }
 
-/// Steps that happen together.
+/// Operations that are committed together.
 ///
-/// Chains that are added one after the other may point at each other: all are made before any is filled. Chains
-/// deleted one after the other, likewise: all are emptied before any goes.
+/// Chains that are added one after the other may refer to each other: all are created before any gets its rules. Chains
+/// that are deleted one after the other may as well: all are flushed before any is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     operations: Vec<Operation>,
@@ -51,105 +51,105 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// An empty one.
+    /// A transaction without operations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets the transaction fail, as [`GenerationChanged`](super::CommitError::GenerationChanged), if any program
-    /// has changed any rules since this generation.
+    /// Makes the commit fail with [`GenerationChanged`](super::CommitError::GenerationChanged) if any program has committed
+    /// since this generation.
     pub fn expect_generation(&mut self, generation: u32) -> &mut Self {
         self.expected_generation = Some(generation);
         self
     }
 
-    /// The generation it was made for, if that matters.
+    /// See [`Self::expect_generation`].
     pub fn expected_generation(&self) -> Option<u32> {
         self.expected_generation
     }
 
-    /// The steps.
+    /// All operations, in order.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// How many objects are written: tables, sets, chains, rules, elements and counters.
+    /// The number of objects written: tables, sets, chains, rules, elements and counters.
     pub fn written(&self) -> usize {
         self.operations.iter().map(Operation::written).sum()
     }
 
-    /// How many objects are removed by name or key. What a flush removes is not known here.
+    /// The number of objects removed by name or key; a flush does not count.
     pub fn removed(&self) -> usize {
         self.operations.iter().map(Operation::removed).sum()
     }
 
-    /// Makes the table if it is not there.
+    /// Adds [`Operation::AddTable`].
     pub fn add_table(&mut self) -> &mut Self {
         self.push(Operation::AddTable)
     }
 
-    /// Deletes the table, which must be there.
+    /// Adds [`Operation::DeleteTable`].
     pub fn delete_table(&mut self) -> &mut Self {
         self.push(Operation::DeleteTable)
     }
 
-    /// Deletes the table if it is there.
-    pub fn delete_table_if_there(&mut self) -> &mut Self {
-        // Adding what is there does nothing, so that afterwards it is there in any case.
+    /// Deletes the table if it exists.
+    pub fn delete_table_if_exists(&mut self) -> &mut Self {
+        // Adding an existing table does nothing, so that afterwards it exists in any case.
         self.push(Operation::AddTable).push(Operation::DeleteTable)
     }
 
-    /// Makes a set or map if it is not there.
+    /// Adds [`Operation::AddSet`].
     pub fn add_set(&mut self, set: Set) -> &mut Self {
         self.push(Operation::AddSet(set))
     }
 
-    /// Deletes a set.
+    /// Adds [`Operation::DeleteSet`].
     pub fn delete_set(&mut self, name: Name) -> &mut Self {
         self.push(Operation::DeleteSet(name))
     }
 
-    /// Deletes all elements of a set.
+    /// Adds [`Operation::FlushSet`].
     pub fn flush_set(&mut self, name: Name) -> &mut Self {
         self.push(Operation::FlushSet(name))
     }
 
-    /// Makes a chain and adds its rules.
+    /// Adds [`Operation::AddChain`].
     pub fn add_chain(&mut self, chain: Chain) -> &mut Self {
         self.push(Operation::AddChain(chain))
     }
 
-    /// Makes a chain if it is not there and gives it these rules and no others.
+    /// Adds [`Operation::RefillChain`].
     pub fn refill_chain(&mut self, chain: Chain) -> &mut Self {
         self.push(Operation::RefillChain(chain))
     }
 
-    /// Deletes a chain and its rules.
+    /// Adds [`Operation::DeleteChain`].
     pub fn delete_chain(&mut self, name: Name) -> &mut Self {
         self.push(Operation::DeleteChain(name))
     }
 
-    /// Makes a named counter if it is not there.
+    /// Adds [`Operation::AddCounter`].
     pub fn add_counter(&mut self, name: Name) -> &mut Self {
         self.push(Operation::AddCounter(name))
     }
 
-    /// Deletes a named counter.
+    /// Adds [`Operation::DeleteCounter`].
     pub fn delete_counter(&mut self, name: Name) -> &mut Self {
         self.push(Operation::DeleteCounter(name))
     }
 
-    /// Deletes an object of a kind we never make.
+    /// Adds [`Operation::DeleteOther`].
     pub fn delete_other(&mut self, object: OtherObject) -> &mut Self {
         self.push(Operation::DeleteOther(object))
     }
 
-    /// Adds an element. Those of one set that come one after the other travel together.
+    /// Adds an element. Consecutive elements of one set share an operation.
     pub fn add_element(&mut self, element: Element) -> &mut Self {
         if let Some(Operation::AddElements(elements)) = self.operations.last_mut()
             && elements.last().is_some_and(|last| last.set == element.set)
@@ -160,8 +160,8 @@ impl Transaction {
         self.push(Operation::AddElements(vec![element]))
     }
 
-    /// Takes back the element that was added last, if that was the last step.
-    pub fn take_back_element(&mut self) -> Option<Element> {
+    /// Removes and returns the element that was added last, if that was the last operation.
+    pub fn pop_element(&mut self) -> Option<Element> {
         let Some(Operation::AddElements(elements)) = self.operations.last_mut() else { return None };
         let last = elements.pop();
         if elements.is_empty() {
@@ -170,7 +170,7 @@ impl Transaction {
         last
     }
 
-    /// Adds elements.
+    /// Like [`Self::add_element`], for many.
     pub fn add_elements(&mut self, elements: impl IntoIterator<Item = Element>) -> &mut Self {
         for element in elements {
             self.add_element(element);
@@ -189,7 +189,7 @@ impl Transaction {
         self.push(Operation::DeleteElements { set: set.clone(), keys: vec![key] })
     }
 
-    /// Deletes the elements with the keys of these.
+    /// Deletes these elements by their keys.
     pub fn delete_elements<'a>(&mut self, elements: impl IntoIterator<Item = &'a Element>) -> &mut Self {
         for element in elements {
             self.delete_element(&element.set, element.key.clone());

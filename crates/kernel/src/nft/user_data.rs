@@ -1,17 +1,17 @@
-//! The notes that `nft` leaves with objects, and needs to print them: comments, and what a set's fields mean.
+//! User data: what `nft` stores with objects in order to print them, such as comments and the types of a set's fields.
 //!
-//! The kernel stores them unread. Each note is (kind, length, bytes); numbers are in host order. Written exactly as
-//! `nft` 1.0 writes them, so that its listings of our table load again.
+//! The kernel does not interpret it. Each entry is (kind, length, bytes); integers are in host order. Written exactly as
+//! `nft` 1.0 does, so that its listings of our table can be loaded again.
 
 use super::{Field, Set, SetData};
 
-/// No object may have more notes than this.
-const MOST: usize = 256;
-/// `nft` reads no longer comment, its closing zero included.
-const MOST_COMMENT: usize = 128;
+/// The kernel accepts no more user data for one object.
+const MAX_BYTES: usize = 256;
+/// `nft` reads no longer comment, including its terminating zero.
+const MAX_COMMENT_BYTES: usize = 128;
 
-/// Notes of a set. Their numbers are those of `nft`.
-mod of_set {
+/// Kinds of entries of a set, with the numbers of `nft`.
+mod set_entry {
     pub const KEY_BYTE_ORDER: u8 = 0;
     pub const DATA_BYTE_ORDER: u8 = 1;
     pub const KEY_TYPEOF: u8 = 3;
@@ -20,51 +20,51 @@ mod of_set {
     pub const COMMENT: u8 = 7;
 }
 
-/// The note that a comment is, with tables, chains and rules.
+/// The kind of a comment on tables, chains and rules.
 const COMMENT: u8 = 0;
 
-/// The notes of a table, chain or rule.
-pub fn of_commented(comment: Option<&str>) -> Vec<u8> {
-    let mut notes = Vec::new();
+/// The user data of a table, chain or rule.
+pub fn with_comment(comment: Option<&str>) -> Vec<u8> {
+    let mut entries = Vec::new();
     if let Some(comment) = comment {
-        put_comment(&mut notes, COMMENT, comment);
+        put_comment(&mut entries, COMMENT, comment);
     }
-    notes
+    entries
 }
 
-/// The comment in the notes of a table, chain or rule.
-pub fn comment_of(notes: &[u8]) -> Option<String> {
-    find_comment(notes, COMMENT)
+/// The comment in the user data of a table, chain or rule.
+pub fn comment(entries: &[u8]) -> Option<String> {
+    find_comment(entries, COMMENT)
 }
 
-/// The notes of a set.
-pub fn of_set(set: &Set) -> Vec<u8> {
-    let mut notes = Vec::new();
-    put_number(&mut notes, of_set::KEY_BYTE_ORDER, byte_order(&set.key));
+/// The user data of a set.
+pub fn for_set(set: &Set) -> Vec<u8> {
+    let mut entries = Vec::new();
+    put_number(&mut entries, set_entry::KEY_BYTE_ORDER, byte_order(&set.key));
     if let Some(data) = &set.data {
         let order = match data {
             SetData::Verdict => 0,
             SetData::Fields(fields) => byte_order(fields),
         };
-        put_number(&mut notes, of_set::DATA_BYTE_ORDER, order);
+        put_number(&mut entries, set_entry::DATA_BYTE_ORDER, order);
     }
-    put_typeofs(&mut notes, set);
+    put_typeofs(&mut entries, set);
     if set.data.is_some() {
-        put_number(&mut notes, of_set::DATA_INTERVAL, 0);
+        put_number(&mut entries, set_entry::DATA_INTERVAL, 0);
     }
     if let Some(comment) = &set.comment {
-        put_comment(&mut notes, of_set::COMMENT, comment);
+        put_comment(&mut entries, set_entry::COMMENT, comment);
     }
-    notes
+    entries
 }
 
-/// The comment in the notes of a set.
-pub fn comment_of_set(notes: &[u8]) -> Option<String> {
-    find_comment(notes, of_set::COMMENT)
+/// The comment in the user data of a set.
+pub fn set_comment(entries: &[u8]) -> Option<String> {
+    find_comment(entries, set_entry::COMMENT)
 }
 
-/// Whether a set must be declared by example (`typeof`), because its fields have no names as types.
-pub fn is_declared_by_example(set: &Set) -> bool {
+/// Whether a set must be declared with `typeof`, because its fields have no type names.
+pub fn needs_typeof(set: &Set) -> bool {
     let nameless = |field: &Field| matches!(field, Field::Slot | Field::Priority);
     match &set.data {
         Some(SetData::Fields(_)) => true,
@@ -72,19 +72,19 @@ pub fn is_declared_by_example(set: &Set) -> bool {
     }
 }
 
-fn put_typeofs(notes: &mut Vec<u8>, set: &Set) {
-    if is_declared_by_example(set) {
-        put(notes, of_set::KEY_TYPEOF, &type_of(&set.key));
+fn put_typeofs(entries: &mut Vec<u8>, set: &Set) {
+    if needs_typeof(set) {
+        put(entries, set_entry::KEY_TYPEOF, &type_of(&set.key));
         if let Some(SetData::Fields(fields)) = &set.data {
-            put(notes, of_set::DATA_TYPEOF, &type_of(fields));
+            put(entries, set_entry::DATA_TYPEOF, &type_of(fields));
         }
     } else if set.key.len() > 1 {
-        // A concatenation of nothing: what `nft` writes for `type a . b`.
-        put(notes, of_set::KEY_TYPEOF, &pair(kinds::CONCATENATION, &[]));
+        // An empty concatenation: what `nft` writes for `type a . b`.
+        put(entries, set_entry::KEY_TYPEOF, &pair(kinds::CONCATENATION, &[]));
     }
 }
 
-/// How the numbers of a lone field are ordered; a concatenation has no order of its own.
+/// The byte order of a single field; a concatenation has none.
 fn byte_order(fields: &[Field]) -> u32 {
     const NONE: u32 = 0;
     const HOST: u32 = 1;
@@ -92,7 +92,7 @@ fn byte_order(fields: &[Field]) -> u32 {
     match fields {
         [Field::Slot | Field::Priority] => HOST,
         [Field::Ipv4Addr | Field::Ipv6Addr | Field::Port] => BIG_ENDIAN,
-        // A protocol is one byte.
+        // A protocol is a single byte.
         _ => NONE,
     }
 }
@@ -116,11 +116,11 @@ fn type_of(fields: &[Field]) -> Vec<u8> {
     pair(kinds::CONCATENATION, &members)
 }
 
-/// An expression of the field's type.
+/// An expression of the field's type, for `typeof`.
 fn example(field: Field) -> Vec<u8> {
-    const IP: (u32, u32) = (12, 12);
-    const IP6: (u32, u32) = (13, 9);
-    const TRANSPORT_PORT: (u32, u32) = (11, 2);
+    const IP: [u32; 2] = [12, 12];
+    const IP6: [u32; 2] = [13, 9];
+    const TRANSPORT_PORT: [u32; 2] = [11, 2];
     match field {
         Field::Ipv4Addr => payload(IP),
         Field::Ipv6Addr => payload(IP6),
@@ -132,51 +132,52 @@ fn example(field: Field) -> Vec<u8> {
     }
 }
 
-fn payload((protocol, field): (u32, u32)) -> Vec<u8> {
-    pair(kinds::PAYLOAD, &numbers(&[protocol, field]))
+/// A header field, by the numbers that `nft` gives the protocol and its field.
+fn payload(protocol_and_field: [u32; 2]) -> Vec<u8> {
+    pair(kinds::PAYLOAD, &numbers(&protocol_and_field))
 }
 
 /// An expression: its kind and its body.
 fn pair(kind: u32, body: &[u8]) -> Vec<u8> {
-    let mut notes = Vec::new();
-    put_number(&mut notes, 0, kind);
-    put(&mut notes, 1, body);
-    notes
+    let mut entries = Vec::new();
+    put_number(&mut entries, 0, kind);
+    put(&mut entries, 1, body);
+    entries
 }
 
 fn numbers(values: &[u32]) -> Vec<u8> {
-    let mut notes = Vec::new();
+    let mut entries = Vec::new();
     for (kind, value) in (0..).zip(values) {
-        put_number(&mut notes, kind, *value);
+        put_number(&mut entries, kind, *value);
     }
-    notes
+    entries
 }
 
-fn put_number(notes: &mut Vec<u8>, kind: u8, value: u32) {
-    put(notes, kind, &value.to_ne_bytes());
+fn put_number(entries: &mut Vec<u8>, kind: u8, value: u32) {
+    put(entries, kind, &value.to_ne_bytes());
 }
 
-/// Leaves out a note that cannot be said: `nft` then prints less, and packets are not concerned.
-fn put(notes: &mut Vec<u8>, kind: u8, value: &[u8]) {
+/// Leaves out an entry that does not fit: `nft` then prints less, and packets are not affected.
+fn put(entries: &mut Vec<u8>, kind: u8, value: &[u8]) {
     if let Ok(length) = u8::try_from(value.len())
-        && notes.len() + 2 + value.len() <= MOST
+        && entries.len() + 2 + value.len() <= MAX_BYTES
     {
-        notes.extend([kind, length]);
-        notes.extend_from_slice(value);
+        entries.extend([kind, length]);
+        entries.extend_from_slice(value);
     }
 }
 
-/// A comment may only take the room that the other notes leave.
-fn put_comment(notes: &mut Vec<u8>, kind: u8, comment: &str) {
-    let room = MOST.saturating_sub(notes.len() + 2).min(MOST_COMMENT);
+/// A comment is cut to the room that the other entries leave.
+fn put_comment(entries: &mut Vec<u8>, kind: u8, comment: &str) {
+    let room = MAX_BYTES.saturating_sub(entries.len() + 2).min(MAX_COMMENT_BYTES);
     let Some(most) = room.checked_sub(1) else { return };
     let mut text = comment.as_bytes()[..comment.floor_char_boundary(most)].to_vec();
     text.push(0);
-    put(notes, kind, &text);
+    put(entries, kind, &text);
 }
 
-fn find_comment(notes: &[u8], wanted: u8) -> Option<String> {
-    let mut rest = notes;
+fn find_comment(entries: &[u8], wanted: u8) -> Option<String> {
+    let mut rest = entries;
     while let [kind, length, behind @ ..] = rest {
         let value = behind.get(..usize::from(*length))?;
         if *kind == wanted {

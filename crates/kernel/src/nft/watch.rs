@@ -1,34 +1,34 @@
-//! Who changed which rules, as the kernel tells everyone who listens.
+//! nf_tables notifications: which objects a commit changed, and which process committed it.
 //!
-//! Tells, and does nothing about it. A change of several objects arrives as one event each and ends with
-//! [`What::Generation`], which names the process behind it.
+//! Only decodes them. A commit arrives as one notification for each object and ends with
+//! [`NftChange::Generation`], which names the process.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::numbers::{
+use super::constants::{
     FIXED, GROUP, SUBSYSTEM, chain, element, flowtable, generation, message, object, rule, set, table,
 };
 use super::{Family, Name};
 use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Socket};
 
-/// One change.
+/// One notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// The family, if it is one of ours.
+pub struct NftNotification {
+    /// The family, if it is IPv4 or IPv6.
     pub family: Option<Family>,
-    /// The table; generations have none.
+    /// The table; a generation has none.
     pub table: Option<Name>,
-    /// The netlink address of the program that did it: [`NftClient::port`](super::NftClient::port) for our own.
-    pub port: u32,
-    /// Whether it was made or removed.
+    /// The netlink portid of the committing socket: [`NftReader::portid`](crate::port::NftReader::portid) for our own.
+    pub portid: u32,
+    /// Whether the object was removed, not written.
     pub removed: bool,
-    /// What was changed.
-    pub what: What,
+    /// The object.
+    pub change: NftChange,
 }
 
-/// What a change is about.
+/// The object that a notification is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum NftChange {
     /// The table itself.
     Table,
     /// A set or map.
@@ -39,48 +39,48 @@ pub enum What {
     Chain(Name),
     /// A rule of a chain.
     Rule(Name),
-    /// Something else in the table.
+    /// An object of another kind.
     Other,
-    /// All events since the last of this kind are one commit.
+    /// End of a commit: all notifications since the last one of this kind belong to it.
     Generation {
-        /// What the generation is now.
+        /// The generation that the commit created.
         id: u32,
-        /// The thread that committed; its number is the process's in programs of one thread.
+        /// The thread id of the committer, which is the process id of a single-threaded program.
         process: Option<u32>,
-        /// Its name.
+        /// The thread's name.
         process_name: Option<String>,
     },
 }
 
-/// What came since last time.
+/// What arrived since the last read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// These changes, maybe none.
-    Events(Vec<Event>),
-    /// More than we could take: anything may have changed.
-    Missed,
+pub enum NftNotifications {
+    /// All notifications, maybe none.
+    Received(Vec<NftNotification>),
+    /// The receive buffer overflowed: anything may have changed.
+    Overrun,
 }
 
-/// Listens to changes of all tables.
+/// Receives the notifications of all tables.
 #[derive(Debug)]
 pub struct NftWatch {
     socket: Socket,
 }
 
 impl NftWatch {
-    /// Listens from now on.
+    /// Receives everything that is committed from now on.
     pub fn open() -> Result<Self, NetlinkError> {
         Ok(Self { socket: Socket::open(Protocol::Netfilter, &[GROUP])? })
     }
 
-    /// What came since last time, without waiting. To wait, poll the descriptor ([`AsFd`]) for reading.
-    pub fn read(&mut self) -> Result<News, NetlinkError> {
-        let mut events = Vec::new();
+    /// What arrived since the last read, without waiting. To wait, poll the descriptor ([`AsFd`]) for reading.
+    pub fn read(&mut self) -> Result<NftNotifications, NetlinkError> {
+        let mut received = Vec::new();
         loop {
-            match self.socket.receive_now(|message| events.extend(event(message)))? {
+            match self.socket.receive_now(|message| received.extend(notification(message)))? {
                 Incoming::Messages => {}
-                Incoming::Nothing => return Ok(News::Events(events)),
-                Incoming::Overrun => return Ok(News::Missed),
+                Incoming::Nothing => return Ok(NftNotifications::Received(received)),
+                Incoming::Overrun => return Ok(NftNotifications::Overrun),
             }
         }
     }
@@ -92,38 +92,38 @@ impl AsFd for NftWatch {
     }
 }
 
-/// The change a message tells of.
-pub fn event(message: &Message<'_>) -> Option<Event> {
+/// Decodes a message; `None` if it is no notification of nf_tables.
+pub fn notification(message: &Message<'_>) -> Option<NftNotification> {
     let [high, kind] = message.kind.to_be_bytes();
     if u16::from(high) != SUBSYSTEM {
         return None;
     }
     let attributes = message.attributes(FIXED);
     let named = |attribute| attributes.text(attribute).map(Name::new);
-    let (removed, what) = match u16::from(kind) {
-        message::NEW_TABLE => (false, What::Table),
-        message::DELETE_TABLE => (true, What::Table),
-        message::NEW_SET => (false, What::Set(named(set::NAME)?)),
-        message::DELETE_SET => (true, What::Set(named(set::NAME)?)),
-        message::NEW_ELEMENTS => (false, What::Elements(named(element::SET)?)),
-        message::DELETE_ELEMENTS => (true, What::Elements(named(element::SET)?)),
-        message::NEW_CHAIN => (false, What::Chain(named(chain::NAME)?)),
-        message::DELETE_CHAIN => (true, What::Chain(named(chain::NAME)?)),
-        message::NEW_RULE => (false, What::Rule(named(rule::CHAIN)?)),
-        message::DELETE_RULE => (true, What::Rule(named(rule::CHAIN)?)),
-        message::NEW_OBJECT | message::NEW_FLOWTABLE => (false, What::Other),
-        message::DELETE_OBJECT | message::DELETE_FLOWTABLE => (true, What::Other),
+    let (removed, change) = match u16::from(kind) {
+        message::NEW_TABLE => (false, NftChange::Table),
+        message::DELETE_TABLE => (true, NftChange::Table),
+        message::NEW_SET => (false, NftChange::Set(named(set::NAME)?)),
+        message::DELETE_SET => (true, NftChange::Set(named(set::NAME)?)),
+        message::NEW_ELEMENTS => (false, NftChange::Elements(named(element::SET)?)),
+        message::DELETE_ELEMENTS => (true, NftChange::Elements(named(element::SET)?)),
+        message::NEW_CHAIN => (false, NftChange::Chain(named(chain::NAME)?)),
+        message::DELETE_CHAIN => (true, NftChange::Chain(named(chain::NAME)?)),
+        message::NEW_RULE => (false, NftChange::Rule(named(rule::CHAIN)?)),
+        message::DELETE_RULE => (true, NftChange::Rule(named(rule::CHAIN)?)),
+        message::NEW_OBJECT | message::NEW_FLOWTABLE => (false, NftChange::Other),
+        message::DELETE_OBJECT | message::DELETE_FLOWTABLE => (true, NftChange::Other),
         message::NEW_GENERATION => (false, committed(message)?),
         _ => return None,
     };
     // The first attribute of every object is its table, or the table's own name.
-    let table = if matches!(what, What::Generation { .. }) { None } else { named(table::NAME) };
-    Some(Event { family: family(message), table, port: message.port, removed, what })
+    let table = if matches!(change, NftChange::Generation { .. }) { None } else { named(table::NAME) };
+    Some(NftNotification { family: family(message), table, portid: message.portid, removed, change })
 }
 
-fn committed(message: &Message<'_>) -> Option<What> {
+fn committed(message: &Message<'_>) -> Option<NftChange> {
     let attributes = message.attributes(FIXED);
-    Some(What::Generation {
+    Some(NftChange::Generation {
         id: attributes.number(generation::ID)?,
         process: attributes.number(generation::PROCESS),
         process_name: attributes.text(generation::PROCESS_NAME).map(str::to_owned),
@@ -137,5 +137,5 @@ fn family(message: &Message<'_>) -> Option<Family> {
 
 const _: () = assert!(
     object::TABLE == table::NAME && flowtable::TABLE == table::NAME,
-    "every object says its table first"
+    "the table is the first attribute of every object"
 );

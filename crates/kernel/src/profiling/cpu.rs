@@ -1,7 +1,7 @@
-//! Where processor time goes: for every ten milliseconds of it that the program uses, the stack that used them.
+//! CPU profile: one stack for every ten milliseconds of CPU time that the program uses.
 //!
-//! The signal handler puts stacks into slots, and the thread that asked for the profile empties them. If it is late, stacks are
-//! lost, and counted. While nobody asks there is no timer, and nothing is interrupted.
+//! The signal handler records stacks in slots, and the thread that takes the profile drains them. If it is late, stacks are lost,
+//! and counted. Without a profile there is no timer, and nothing is interrupted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,43 +12,43 @@ use std::time::{Duration, Instant};
 use super::StackCell;
 use crate::sys;
 
-/// How much processor time a stack stands for; as Go has it.
+/// The CPU time that one sample stands for, the same as in Go.
 pub const PERIOD: Duration = Duration::from_millis(10);
-/// How often slots are emptied.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Enough for a hundred busy processors between two looks.
+/// How often slots are drained.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
+/// Enough for a hundred busy CPUs between two drains.
 const SLOTS: usize = 512;
-/// The walk, the handler's part in here, the handler, and what the kernel puts around it.
-const NOT_THE_PROGRAMS: usize = 4;
+/// The walk, [`interrupted`], the handler, and the kernel's frame around it.
+const SKIPPED_FRAMES: usize = 4;
 
-/// Stacks that used the processor.
+/// Stacks that used CPU time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuProfile {
-    /// Each stack, innermost caller first, and how often it was met.
+    /// Each stack, innermost frame first, and its number of samples.
     pub stacks: BTreeMap<Vec<usize>, u64>,
-    /// How many more there were that found no slot.
+    /// Samples that found no free slot.
     pub lost: u64,
-    /// How long it was looked.
+    /// How long the profile took.
     pub took: Duration,
 }
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum CpuProfileError {
-    /// One at a time: the process has but one such timer.
-    #[error("another processor profile is being taken; ask again when it is done")]
+    /// One at a time: the process has only one such timer.
+    #[error("another CPU profile is being taken; try again when it is done")]
     Busy,
-    /// Stacks cannot be walked.
+    /// The unwinder was not found.
     #[error("finding the library that walks stacks")]
     Unwinder(#[source] io::Error),
-    /// The system does not let us.
-    #[error("starting the timer of a processor profile")]
+    /// The timer could not be started.
+    #[error("starting the timer of a CPU profile")]
     Timer(#[source] io::Error),
 }
 
-#[expect(clippy::disallowed_methods, reason = "a profile is a look for a while")]
-/// Watches for so long, or until nobody wants it any more.
-pub fn profile(duration: Duration, is_given_up: &AtomicBool) -> Result<CpuProfile, CpuProfileError> {
+#[expect(clippy::disallowed_methods, reason = "a profile takes its time")]
+/// Samples for this long, or until it is cancelled.
+pub fn profile(duration: Duration, is_cancelled: &AtomicBool) -> Result<CpuProfile, CpuProfileError> {
     let _turn = Turn::take().ok_or(CpuProfileError::Busy)?;
     let began = Instant::now();
     let mut profile = CpuProfile::default();
@@ -56,8 +56,8 @@ pub fn profile(duration: Duration, is_given_up: &AtomicBool) -> Result<CpuProfil
     LOST.store(0, Ordering::Relaxed);
     UNWINDER.find().map_err(CpuProfileError::Unwinder)?;
     let timer = Timer::start().map_err(CpuProfileError::Timer)?;
-    while began.elapsed() < duration && !is_given_up.load(Ordering::Relaxed) {
-        std::thread::sleep(PAUSE.min(duration.saturating_sub(began.elapsed())));
+    while began.elapsed() < duration && !is_cancelled.load(Ordering::Relaxed) {
+        std::thread::sleep(DRAIN_INTERVAL.min(duration.saturating_sub(began.elapsed())));
         drain(&mut profile.stacks);
     }
     drop(timer);
@@ -70,9 +70,9 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Where the code lies that unwinds stacks. While a panic makes it leave a frame behind, that frame is neither here nor there:
-/// whoever walks the stack in that moment goes astray. So what is interrupted there is counted, and not walked; and a walk
-/// through what the unwinder called, such as the search for a table, ends where it comes to the unwinder.
+/// The code of the unwinder. While a panic makes it drop a frame, that frame is inconsistent, and a stack walk at that moment
+/// would go astray. So a sample in this range is counted but not walked, and a walk through what the unwinder called, such as
+/// the search for a table, ends where it reaches the unwinder.
 static UNWINDER: CodeRange = CodeRange { start: AtomicUsize::new(0), end: AtomicUsize::new(0) };
 
 struct CodeRange {
@@ -85,7 +85,7 @@ impl CodeRange {
         self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)
     }
 
-    /// Finds it among what is mapped. Without it nothing is walked.
+    /// Finds it in the process's mappings. Without it no profile is taken.
     fn find(&self) -> io::Result<()> {
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let (start, end) = unwinder(&maps).ok_or_else(|| io::Error::other("the unwinder was not found"))?;
@@ -95,7 +95,7 @@ impl CodeRange {
     }
 }
 
-/// The code of the library that unwinds, from a listing of what is mapped.
+/// The executable mapping of libgcc.
 fn unwinder(maps: &str) -> Option<(usize, usize)> {
     let is_it = |line: &&str| line.contains(" r-xp ") && line.contains("/libgcc_s");
     let (start, end) = maps.lines().find(is_it)?.split_whitespace().next()?.split_once('-')?;
@@ -118,8 +118,7 @@ impl Slot {
     }
 }
 
-/// From the signal handler: who was interrupted, and at which instruction, if this machine tells? If not, nobody knows whether the
-/// stack may be walked.
+/// Called by the signal handler with the interrupted instruction. If it is unknown, so is whether the stack may be walked.
 #[inline(never)]
 pub(crate) fn interrupted(at: Option<usize>) {
     let Some(at) = at else {
@@ -134,7 +133,7 @@ pub(crate) fn interrupted(at: Option<usize>) {
     if UNWINDER.range().contains(&at) {
         slot.stack.set(at);
     } else {
-        slot.stack.fill(NOT_THE_PROGRAMS, UNWINDER.range());
+        slot.stack.fill(SKIPPED_FRAMES, UNWINDER.range());
     }
     slot.state.store(FULL, Ordering::Release);
 }
@@ -146,7 +145,7 @@ fn drain(stacks: &mut BTreeMap<Vec<usize>, u64>) {
     }
 }
 
-/// While there is one, the program is interrupted.
+/// Interrupts the program until it is dropped.
 struct Timer;
 
 impl Timer {
@@ -157,17 +156,17 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // To stop a timer that could be started does not fail; should it, the slots fill up and that is all.
+        // Stopping a timer that was started does not fail; if it did, the slots would merely fill up.
         let _ = sys::interrupt_every(Duration::ZERO);
     }
 }
 
-/// Whoever has it takes a profile.
+/// Held by the thread that takes a profile.
 struct Turn;
 
 impl Turn {
     fn take() -> Option<Self> {
-        // Made only if it is ours: dropping it gives it back.
+        // Constructed only on success: dropping it releases the flag.
         (!IS_TAKEN.swap(true, Ordering::AcqRel)).then(|| Self)
     }
 }

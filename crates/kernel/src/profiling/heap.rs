@@ -1,34 +1,34 @@
-//! What memory is in use, and who allocated it: of every half a mebibyte, on average, one allocation with its stack.
+//! Heap profile: one sampled allocation with its stack for every 512 KiB on average.
 //!
-//! Switched on once, at the start; what was allocated before is not known. Which allocations are looked at is left to chance,
-//! each byte being as likely as any other, so that what is in use can be estimated from what was seen: as Go does it, with
-//! the same mean distance. See [`crate::sys::ProfiledAllocator`] for who tells of allocations.
+//! Enabled once, at the start; earlier allocations are not known. Sampling is random, each byte being as likely as any other, so
+//! that the heap in use can be estimated from the samples: the method of Go, with the same mean distance.
+//! [`crate::sys::ProfiledAllocator`] reports allocations.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use super::StackCell;
 
-/// The mean number of bytes between two allocations that are looked at.
+/// The mean number of bytes between two samples.
 pub const PERIOD: u32 = 512 * 1024;
-/// Places for allocations that are in use: enough for four gibibytes. A bucket of pointers is one line of the cache.
+/// Slots for sampled allocations in use: enough for 4 GiB. A bucket of pointers is one cache line.
 const BUCKETS: usize = 1024;
 const BUCKET: usize = 8;
-/// The walk, the part in here, and the allocator's method.
-const NOT_THE_PROGRAMS: usize = 3;
-/// In place of a pointer, which is never so small: somebody is writing here.
+/// The walk, [`count`], and the allocator's method.
+const SKIPPED_FRAMES: usize = 3;
+/// In slot of a pointer: the slot is being written.
 const WRITING: usize = 1;
 
-/// Estimates of what is in use.
+/// Estimates of the heap in use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeapProfile {
-    /// For each stack, innermost caller first.
+    /// By stack, innermost frame first.
     pub stacks: BTreeMap<Vec<usize>, InUse>,
-    /// How many allocations found no place.
+    /// Samples that found no free slot.
     pub lost: u64,
 }
 
-/// What a stack allocated and nobody freed.
+/// What a stack allocated and was not freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct InUse {
     /// Allocations.
@@ -37,22 +37,22 @@ pub struct InUse {
     pub bytes: f64,
 }
 
-/// Switches it on, for good.
-pub fn begin() {
+/// Enables sampling for the rest of the process.
+pub fn enable() {
     LEFT.store(distance(), Ordering::Relaxed);
     IS_ON.store(true, Ordering::Relaxed);
 }
 
-/// What is in use now, of what was allocated since it was switched on; `None` if it never was.
+/// The heap in use now, of what was allocated since sampling was enabled; `None` if it never was.
 pub fn profile() -> Option<HeapProfile> {
     if !IS_ON.load(Ordering::Relaxed) {
         return None;
     }
     let mut profile = HeapProfile { lost: LOST.load(Ordering::Relaxed), ..HeapProfile::default() };
-    for (pointers, places) in POINTERS.iter().zip(&PLACES) {
-        for (pointer, place) in pointers.0.iter().zip(places) {
-            if let Some((stack, size)) = place.read(pointer) {
-                let estimate = InUse::of(size);
+    for (pointers, slots) in POINTERS.iter().zip(&SLOTS) {
+        for (pointer, slot) in pointers.0.iter().zip(slots) {
+            if let Some((stack, size)) = slot.read(pointer) {
+                let estimate = InUse::estimate(size);
                 let sum = profile.stacks.entry(stack).or_default();
                 sum.objects += estimate.objects;
                 sum.bytes += estimate.bytes;
@@ -63,9 +63,9 @@ pub fn profile() -> Option<HeapProfile> {
 }
 
 impl InUse {
-    /// What one allocation of a size stands for that was met by chance: the fewer of its kind are looked at, the more.
+    /// What one sampled allocation stands for: small ones are sampled rarely, and so stand for more.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn of(size: usize) -> Self {
+    fn estimate(size: usize) -> Self {
         let objects = 1.0 / (1.0 - (-(size.max(1) as f64) / f64::from(PERIOD)).exp());
         Self { objects, bytes: objects * size as f64 }
     }
@@ -74,23 +74,23 @@ impl InUse {
 #[repr(align(64))]
 struct Bucket([AtomicUsize; BUCKET]);
 
-/// What is known of an allocation, while its pointer stands at the same place of the other table.
-struct Place {
-    /// Counts writers, so that a reader sees that there was one.
+/// A sampled allocation, valid while its pointer is at the same index of [`POINTERS`].
+struct Slot {
+    /// Counts writes, so that a reader notices one.
     version: AtomicU64,
     size: AtomicUsize,
     stack: StackCell,
 }
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
-/// Bytes until the next allocation that is looked at.
+/// Bytes until the next sample.
 static LEFT: AtomicI64 = AtomicI64::new(0);
 static CHANCE: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 static LOST: AtomicU64 = AtomicU64::new(0);
 static POINTERS: [Bucket; BUCKETS] = [const { Bucket([const { AtomicUsize::new(0) }; BUCKET]) }; BUCKETS];
-static PLACES: [[Place; BUCKET]; BUCKETS] = [const { [const { Place::new() }; BUCKET] }; BUCKETS];
+static SLOTS: [[Slot; BUCKET]; BUCKETS] = [const { [const { Slot::new() }; BUCKET] }; BUCKETS];
 
-/// From the allocator: this was allocated, or not if the address is zero.
+/// Called after an allocation; an address of zero means that it failed.
 #[inline]
 pub(crate) fn allocated(address: usize, size: usize) {
     if IS_ON.load(Ordering::Relaxed) {
@@ -98,7 +98,7 @@ pub(crate) fn allocated(address: usize, size: usize) {
     }
 }
 
-/// From the allocator: this is about to be freed.
+/// Called before memory is freed.
 #[inline]
 pub(crate) fn freed(address: usize) {
     if IS_ON.load(Ordering::Relaxed) {
@@ -106,12 +106,12 @@ pub(crate) fn freed(address: usize) {
     }
 }
 
-/// An allocation that is about to be moved. Meanwhile its place is neither free nor read, since another thread may be given the
-/// same address before it is known how the move went.
+/// A reallocation in progress. Meanwhile the slot is neither free nor read, since another thread may be given the old address
+/// before the outcome is known.
 pub(crate) struct Moving(Option<(&'static AtomicUsize, usize)>);
 
 impl Moving {
-    /// From the allocator: this is about to be moved.
+    /// Called before a reallocation.
     #[inline]
     pub(crate) fn from(address: usize) -> Self {
         if !IS_ON.load(Ordering::Relaxed) {
@@ -124,7 +124,7 @@ impl Moving {
         Self(pointer.map(|pointer| (pointer, address)))
     }
 
-    /// From the allocator: it is there now, or where it was if the address is zero. The new one is told of as any other.
+    /// Called after a reallocation with the new address; zero means that it failed. The new one is reported like any other.
     #[inline]
     pub(crate) fn to(self, address: usize) {
         if let Some((pointer, before)) = self.0 {
@@ -137,21 +137,21 @@ impl Moving {
 fn count(address: usize, size: usize) {
     let bytes = i64::try_from(size).unwrap_or(i64::MAX);
     let left = LEFT.fetch_sub(bytes, Ordering::Relaxed);
-    // Of several threads the one that used the last byte up.
+    // Only the thread that used up the last byte samples.
     if left <= 0 || left > bytes {
         return;
     }
-    // Also if there was no memory, or nobody would ever use the last byte up again.
+    // Also if the allocation failed: otherwise nothing would ever be sampled again.
     LEFT.store(distance(), Ordering::Relaxed);
     if address == 0 {
         return;
     }
-    let (pointers, places) = bucket(address);
-    for (pointer, place) in pointers.0.iter().zip(places) {
+    let (pointers, slots) = bucket(address);
+    for (pointer, slot) in pointers.0.iter().zip(slots) {
         if pointer.compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            place.version.fetch_add(1, Ordering::Relaxed);
-            place.size.store(size, Ordering::Relaxed);
-            place.stack.fill(NOT_THE_PROGRAMS, 0..0);
+            slot.version.fetch_add(1, Ordering::Relaxed);
+            slot.size.store(size, Ordering::Relaxed);
+            slot.stack.fill(SKIPPED_FRAMES, 0..0);
             pointer.store(address, Ordering::Release);
             return;
         }
@@ -170,13 +170,13 @@ fn pointer_to(address: usize) -> Option<&'static AtomicUsize> {
     pointers.0.iter().find(|pointer| pointer.load(Ordering::Relaxed) == address)
 }
 
-fn bucket(address: usize) -> (&'static Bucket, &'static [Place; BUCKET]) {
+fn bucket(address: usize) -> (&'static Bucket, &'static [Slot; BUCKET]) {
     // Addresses are multiples of sixteen, and neighbours.
     let index = (address >> 4).wrapping_mul(0x9E37_79B9) >> 12 & (BUCKETS - 1);
-    (&POINTERS[index], &PLACES[index])
+    (&POINTERS[index], &SLOTS[index])
 }
 
-/// How far to the next: exponentially distributed, which makes every byte as likely as any other.
+/// The distance to the next sample: exponentially distributed, which makes every byte equally likely.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "chance")]
 fn distance() -> i64 {
     let mut bits = CHANCE.load(Ordering::Relaxed);
@@ -188,12 +188,12 @@ fn distance() -> i64 {
     (-share.ln() * f64::from(PERIOD)) as i64 + 1
 }
 
-impl Place {
+impl Slot {
     const fn new() -> Self {
         Self { version: AtomicU64::new(0), size: AtomicUsize::new(0), stack: StackCell::new() }
     }
 
-    /// What stands here, unless it is being written.
+    /// The sample, unless it is being written.
     fn read(&self, pointer: &AtomicUsize) -> Option<(Vec<usize>, usize)> {
         let before = self.version.load(Ordering::Acquire);
         if pointer.load(Ordering::Acquire) <= WRITING {

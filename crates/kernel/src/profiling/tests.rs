@@ -118,7 +118,7 @@ fn a_profile_that_nobody_waits_for_ends() {
 #[test]
 fn what_is_in_use_is_estimated_from_what_was_met_and_gone_when_freed() {
     assert_eq!(heap::profile(), None);
-    heap::begin();
+    heap::enable();
     // Addresses nobody has; the allocator of tests does not report its own.
     let addresses = || (1..=4096_usize).map(|number| number << 16);
     let size = 64 * 1024;

@@ -15,54 +15,54 @@ use rustix::thread::{
 
 use super::SandboxError;
 
-/// How long files may take to say who may read them.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long file systems may take to report permissions.
+const ACCESS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The capabilities this thread has.
+/// The effective capabilities of this thread.
 pub fn present() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
 }
 
-/// Gives up every capability but these; gives those that are left.
+/// Drops every capability but these and returns the remaining ones.
 pub fn keep_only(wanted: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
-    let refused = |source: Errno| SandboxError::Refused { what: "capabilities", source: source.into() };
-    let before = capabilities(None).map_err(refused)?;
+    let rejected = |source: Errno| SandboxError::Rejected { what: "capabilities", source: source.into() };
+    let before = capabilities(None).map_err(rejected)?;
     for capability in CapabilitySet::all().iter().filter(|capability| !wanted.contains(*capability)) {
-        forget(capability, before.effective).map_err(refused)?;
+        forget(capability, before.effective).map_err(rejected)?;
     }
     let left = before.permitted & wanted;
     let inheritable = before.inheritable & wanted;
     set_capabilities(None, CapabilitySets { effective: left, permitted: left, inheritable })
-        .map_err(refused)?;
+        .map_err(rejected)?;
     Ok(left)
 }
 
-/// Sees to it that no program that is run gets a capability back.
+/// Makes sure that no program regains the capability.
 fn forget(capability: CapabilitySet, present: CapabilitySet) -> rustix::io::Result<()> {
-    // Kernels do not know of later ones.
+    // Older kernels do not know all capabilities.
     let Ok(is_bound) = capability_is_in_bounding_set(capability) else { return Ok(()) };
-    // Without CAP_SETPCAP it stays in the bounding set; programs cannot get it from there all the same: see no_new_privs.
+    // Without CAP_SETPCAP it stays in the bounding set; no_new_privs still keeps programs from regaining it.
     if is_bound && present.contains(CapabilitySet::SETPCAP) {
         remove_capability_from_bounding_set(capability)?;
     }
     configure_capability_in_ambient_set(capability, false)
 }
 
-/// Whether files, and all files in folders, can be read without the capabilities that read everything. One that is not there
-/// cannot be read with them either. Nothing is opened, and one that does not answer in time may be any.
+/// Whether these files, and all files in these folders, can be read without the capabilities that override permissions. A missing
+/// file counts as readable; after a timeout the result is `false`. Opens nothing.
 pub fn can_read_all(paths: Vec<PathBuf>) -> bool {
     let (answer, answered) = mpsc::channel();
     let work = move || {
         let overriding = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
-        // Of this thread alone, which ends with its answer.
+        // Only of this thread, which ends with its result.
         let without =
             capabilities(None).map(|sets| CapabilitySets { effective: sets.effective - overriding, ..sets });
         let is_without = without.and_then(|sets| set_capabilities(None, sets)).is_ok();
-        // Nobody waits any more if it took too long.
+        // Fails if the caller stopped waiting.
         let _ = answer.send(is_without && paths.iter().all(|path| !is_denied(path)));
     };
     let begun = thread::Builder::new().name("rights".to_owned()).spawn(work);
-    begun.is_ok() && answered.recv_timeout(ANSWER_TIMEOUT).unwrap_or(false)
+    begun.is_ok() && answered.recv_timeout(ACCESS_TIMEOUT).unwrap_or(false)
 }
 
 fn is_denied(path: &Path) -> bool {

@@ -1,4 +1,4 @@
-//! Files: everything may be read and run, few may be written.
+//! Landlock: every file may be read and run, few may be written.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use landlock::{
 
 use super::SandboxError;
 
-/// What is known of files here; kernels that know less restrict less.
-const KNOWN: ABI = ABI::V5;
+/// Older kernels restrict less.
+const ABI_VERSION: ABI = ABI::V5;
 
-/// Lets nothing be written but these files, and files in these folders; says whether the kernel can.
+/// Makes everything read-only but these files and the files in these folders. Returns whether the kernel enforces it.
 pub(super) fn restrict(writable: &[PathBuf]) -> Result<bool, SandboxError> {
-    let made = Ruleset::default()
+    let restricted = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(KNOWN))
+        .handle_access(AccessFs::from_all(ABI_VERSION))
         .and_then(Ruleset::create)
-        .and_then(|rules| rules.add_rules(path_beneath_rules(["/"], AccessFs::from_read(KNOWN))))
-        .and_then(|rules| rules.add_rules(path_beneath_rules(writable, AccessFs::from_all(KNOWN))))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(["/"], AccessFs::from_read(ABI_VERSION))))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(writable, AccessFs::from_all(ABI_VERSION))))
         .and_then(RulesetCreated::restrict_self);
-    let status = made.map_err(|error| SandboxError::Files(error.to_string()))?;
+    let status = restricted.map_err(|error| SandboxError::Files(error.to_string()))?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }

@@ -1,6 +1,6 @@
-//! System calls that neither this process nor the programs it runs ever make, and that take over a host.
+//! Seccomp: denies system calls that neither this process nor its programs ever make, and that could take over a host.
 //!
-//! A list of what is refused, not of what is allowed: a library that makes a new call must not cost a node its rules.
+//! A deny list, not an allow list: a library that makes a new call must not cost a node its rules.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use super::SandboxError;
 
 /// Other processes, other kernels, other namespaces, other file systems, other clocks.
-const REFUSED: [i64; 34] = [
+const DENIED: [i64; 34] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -46,13 +46,13 @@ const REFUSED: [i64; 34] = [
     libc::SYS_quotactl,
 ];
 
-/// Refuses them from now on, with EPERM.
+/// From now on these calls fail with EPERM.
 pub(super) fn install() -> Result<(), SandboxError> {
     let failed = |error: &dyn std::fmt::Display| SandboxError::Filter(error.to_string());
     let architecture = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
-    let rules: BTreeMap<i64, Vec<_>> = REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
-    let refusal = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture);
+    let rules: BTreeMap<i64, Vec<_>> = DENIED.into_iter().map(|call| (call, Vec::new())).collect();
+    let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, architecture);
     let program: BpfProgram =
         filter.and_then(TryInto::try_into).map_err(|error: seccompiler::BackendError| failed(&error))?;
     apply_filter(&program).map_err(|error| failed(&error))

@@ -1,7 +1,7 @@
-//! Where a program is looked for, and what it is told about its surroundings.
+//! Where programs are looked up, and their environment.
 //!
-//! An empty or relative element of `PATH` means the current folder, and whoever can write there could have a program of theirs
-//! run with our rights. So such elements do not count, neither for us nor for what our programs start.
+//! An empty or relative element of `PATH` means the current folder, and a user who can write there could run a program with our
+//! privileges. So such elements are ignored, for us and for what our programs start.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,37 +9,37 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// What counts if `PATH` names no absolute folder.
-const USUAL_FOLDERS: [&str; 6] =
+/// Used if `PATH` has no absolute folder.
+const DEFAULT_FOLDERS: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Variables that change what the iptables programs do and that operators set on purpose: where the lock is, and where the
-/// extensions are. All that they name must be absolute, as in `PATH`.
-const HANDED_ON: [&str; 2] = ["XTABLES_LOCKFILE", "XTABLES_LIBDIR"];
+/// Variables of the iptables commands that operators set on purpose: the path of the lock and of the extensions. All their paths
+/// must be absolute, as in `PATH`.
+const PASSED_ON: [&str; 2] = ["XTABLES_LOCKFILE", "XTABLES_LIBDIR"];
 
-/// Where a program is, if any folder has it.
+/// The path of a program, if any folder contains it.
 pub fn find(program: &str) -> Option<PathBuf> {
     let folders = folders(env::var_os("PATH").as_deref());
     folders.into_iter().map(|folder| folder.join(program)).find(|path| is_executable(path))
 }
 
-/// All that a program finds in its environment.
+/// The whole environment of a program.
 pub(super) fn environment() -> Vec<(&'static str, OsString)> {
     let folders = folders(env::var_os("PATH").as_deref());
     let path = env::join_paths(folders).unwrap_or_default();
-    let handed_on = HANDED_ON.into_iter().filter_map(|name| Some((name, absolute(name)?)));
-    [("PATH", path), ("LC_ALL", OsString::from("C"))].into_iter().chain(handed_on).collect()
+    let passed_on = PASSED_ON.into_iter().filter_map(|name| Some((name, absolute_variable(name)?)));
+    [("PATH", path), ("LC_ALL", OsString::from("C"))].into_iter().chain(passed_on).collect()
 }
 
-/// A variable that names absolute paths and nothing else.
-pub(crate) fn absolute(name: &str) -> Option<OsString> {
+/// The value of a variable, if all its paths are absolute.
+pub(crate) fn absolute_variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| env::split_paths(value).all(|path| path.is_absolute()))
 }
 
 fn folders(path: Option<&OsStr>) -> Vec<PathBuf> {
     let absolute: Vec<PathBuf> =
         path.into_iter().flat_map(env::split_paths).filter(|folder| folder.is_absolute()).collect();
-    if absolute.is_empty() { USUAL_FOLDERS.map(PathBuf::from).to_vec() } else { absolute }
+    if absolute.is_empty() { DEFAULT_FOLDERS.map(PathBuf::from).to_vec() } else { absolute }
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -50,7 +50,7 @@ fn is_executable(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn of(path: &str) -> Vec<String> {
+    fn folders_of(path: &str) -> Vec<String> {
         folders(Some(OsStr::new(path))).iter().map(|folder| folder.display().to_string()).collect()
     }
 
@@ -63,17 +63,21 @@ mod tests {
             ".:/usr/sbin:/sbin",
             "/usr/sbin:bin:./x:/sbin",
         ] {
-            assert_eq!(of(path), ["/usr/sbin", "/sbin"], "{path}");
+            assert_eq!(folders_of(path), ["/usr/sbin", "/sbin"], "{path}");
         }
     }
 
     #[test]
     fn without_an_absolute_folder_the_usual_ones_count() {
         for path in ["", ":", ".", "bin:sbin", "~/bin"] {
-            assert_eq!(of(path), USUAL_FOLDERS, "{path:?}");
+            assert_eq!(folders_of(path), DEFAULT_FOLDERS, "{path:?}");
         }
-        assert_eq!(folders(None), USUAL_FOLDERS.map(PathBuf::from));
-        assert_eq!(of("/nonexistent"), ["/nonexistent"], "one that is there counts alone, whatever is in it");
+        assert_eq!(folders(None), DEFAULT_FOLDERS.map(PathBuf::from));
+        assert_eq!(
+            folders_of("/nonexistent"),
+            ["/nonexistent"],
+            "one that is there counts alone, whatever is in it"
+        );
     }
 
     #[test]

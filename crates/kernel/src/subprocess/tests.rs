@@ -10,7 +10,7 @@ use super::*;
 const LONG: Duration = Duration::from_mins(1);
 
 fn shell(script: &str) -> Result<Output, RunError> {
-    run(&Run { program: "sh", arguments: &["-c", script], input: "input\n", limit: LONG, cancel: None })
+    run(&Run { program: "sh", arguments: &["-c", script], input: "input\n", timeout: LONG, cancel: None })
 }
 
 /// Waits until a script has written its own number and that of what it started, one a line.
@@ -51,9 +51,9 @@ fn a_program_that_ends_in_time_is_heard_out() {
 
 #[test]
 fn a_program_that_does_not_end_is_ended_with_what_it_started() {
-    let (began, limit) = (Instant::now(), Duration::from_millis(200));
+    let (began, timeout) = (Instant::now(), Duration::from_millis(200));
     let arguments = ["-c", "sleep 600 & sleep 600"];
-    let error = run(&Run { program: "sh", arguments: &arguments, input: "", limit, cancel: None });
+    let error = run(&Run { program: "sh", arguments: &arguments, input: "", timeout, cancel: None });
     assert!(matches!(error, Err(RunError::TimedOut(_))), "{error:?}");
     assert!(began.elapsed() < LONG);
 }
@@ -71,7 +71,7 @@ fn a_cancelled_program_ends_with_what_it_started_and_nothing_begins_under_its_to
                 program: "sh",
                 arguments: &["-c", &script],
                 input: "",
-                limit: LONG,
+                timeout: LONG,
                 cancel: Some(&cancel),
             })
         }
@@ -81,7 +81,7 @@ fn a_cancelled_program_ends_with_what_it_started_and_nothing_begins_under_its_to
     let ended = running.join().expect("a thread");
     assert!(matches!(ended, Err(RunError::Cancelled)), "{ended:?}");
     wait_until_gone(&numbers);
-    let late = run(&Run { program: "true", arguments: &[], input: "", limit: LONG, cancel: Some(&cancel) });
+    let late = run(&Run { program: "true", arguments: &[], input: "", timeout: LONG, cancel: Some(&cancel) });
     assert!(matches!(late, Err(RunError::Cancelled)), "{late:?}");
 }
 
@@ -101,6 +101,6 @@ fn a_program_is_told_its_language_and_absolute_folders_and_little_else() {
 #[test]
 fn a_program_that_is_nowhere_is_an_error_of_its_own() {
     let missing =
-        run(&Run { program: "no-such-program", arguments: &[], input: "", limit: LONG, cancel: None });
+        run(&Run { program: "no-such-program", arguments: &[], input: "", timeout: LONG, cancel: None });
     assert!(matches!(missing, Err(RunError::NotFound)), "{missing:?}");
 }

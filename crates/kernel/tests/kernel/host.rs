@@ -8,13 +8,13 @@ use crate::support::namespace::in_namespace;
 use crate::support::nft_program;
 use crate::support::rules::{chain, name, steps};
 use crate::support::skeleton::Skeleton;
-use ferrule_kernel::conntrack::{Conntrack, TCP, UDP, Which};
-use ferrule_kernel::kernel::{DryRun, Faults, Faulty, NftTables};
+use ferrule_kernel::conntrack::{Conntrack, FlowFilter, FlowQuery, TCP, UDP};
 use ferrule_kernel::netlink::{MessageHeader, Protocol, Socket, Writer};
 use ferrule_kernel::nft::{
-    CommitError, Family, News, NftClient, NftWatch, OnPurpose, TABLE, Transaction, What,
+    CommitError, Family, InjectedFault, NftChange, NftClient, NftNotifications, NftWatch, TABLE, Transaction,
 };
-use ferrule_kernel::probe::{self, Unusable};
+use ferrule_kernel::port::{DryRun, Faults, Faulty, NftReader as _, NftTables};
+use ferrule_kernel::probe::{self, ProbeError};
 use ferrule_kernel::{interfaces, sysctl};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::CapabilitySet;
@@ -25,26 +25,26 @@ fn changes_are_told_with_who_made_them() {
         let mut watch = NftWatch::open().unwrap();
         let mut client = NftClient::open(Family::Ip).unwrap();
         let committed = client.commit(&Skeleton::new(Family::Ip).transaction()).unwrap();
-        let News::Events(events) = watch.read().unwrap() else { panic!("missed some") };
-        assert!(events.iter().all(|event| event.port == client.port()));
-        assert!(events.iter().any(|event| event.what == What::Rule(name("pool-3"))));
+        let NftNotifications::Received(events) = watch.read().unwrap() else { panic!("missed some") };
+        assert!(events.iter().all(|event| event.portid == client.portid()));
+        assert!(events.iter().any(|event| event.change == NftChange::Rule(name("pool-3"))));
         let last = events.last().unwrap();
         let own = u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).ok();
         assert!(
-            matches!(&last.what, What::Generation { id, process, .. } if *id == committed.generation && *process == own),
+            matches!(&last.change, NftChange::Generation { id, process, .. } if *id == committed.generation && *process == own),
             "{last:?}"
         );
 
         nft_program::run(&["flush", "chain", "ip", TABLE, "pool-3"], "");
-        let News::Events(events) = watch.read().unwrap() else { panic!("missed some") };
-        assert!(events.iter().all(|event| event.port != client.port()));
+        let NftNotifications::Received(events) = watch.read().unwrap() else { panic!("missed some") };
+        assert!(events.iter().all(|event| event.portid != client.portid()));
         let flushed = &events[0];
         assert_eq!((flushed.family, flushed.removed), (Some(Family::Ip), true));
         assert_eq!(flushed.table, Some(name(TABLE)));
-        assert_eq!(flushed.what, What::Rule(name("pool-3")));
+        assert_eq!(flushed.change, NftChange::Rule(name("pool-3")));
         let last = events.last().unwrap();
         assert!(
-            matches!(&last.what, What::Generation { process_name: Some(name), .. } if name == "nft"),
+            matches!(&last.change, NftChange::Generation { process_name: Some(name), .. } if name == "nft"),
             "{last:?}"
         );
     });
@@ -90,7 +90,13 @@ fn attempts_to_connect_are_told_from_connections() {
         let mut conntrack = Conntrack::open().unwrap();
         let all = conntrack.flows(Family::Ip, TCP).unwrap().items;
         assert!(all.iter().any(|flow| flow.original.source == connected.local_addr().unwrap()), "{all:?}");
-        let attempts = conntrack.some_flows(Family::Ip, (TCP, Which::Attempts), |_| true).unwrap().items;
+        let attempts = conntrack
+            .some_flows(
+                FlowQuery { family: Family::Ip, protocol: TCP, filter: FlowFilter::Unreplied },
+                |_| true,
+            )
+            .unwrap()
+            .items;
         let to: Vec<_> = attempts.iter().map(|flow| flow.original.destination).collect();
         assert_eq!(to, [nobody]);
     });
@@ -150,9 +156,9 @@ fn a_probe_without_the_right_says_what_to_do() {
         rustix::thread::set_capabilities(None, sets).unwrap();
         let findings = probe::probe(TABLE);
         let error = findings.ipv4.unwrap_err();
-        assert!(matches!(error, Unusable::NotPermitted { .. }), "{error:?}");
+        assert!(matches!(error, ProbeError::NotPermitted { .. }), "{error:?}");
         assert!(error.to_string().contains("CAP_NET_ADMIN"), "{error}");
-        assert!(matches!(findings.conntrack, Err(Unusable::NotPermitted { .. })));
+        assert!(matches!(findings.conntrack, Err(ProbeError::NotPermitted { .. })));
     });
 }
 
@@ -170,7 +176,7 @@ fn a_probe_without_nf_tables_names_the_module() {
             (findings.conntrack, "nf_conntrack_netlink"),
         ] {
             let error = found.unwrap_err();
-            assert!(matches!(error, Unusable::Missing { .. }), "{error:?}");
+            assert!(matches!(error, ProbeError::Missing { .. }), "{error:?}");
             assert!(error.to_string().contains(&format!("load the module {module} ")), "{error}");
             assert!(error.to_string().contains(&findings.kernel), "{error}");
         }
@@ -182,9 +188,9 @@ fn a_probe_names_the_owner_of_our_table() {
     in_namespace(|| {
         let owner = owner_of_our_table();
         let findings = probe::probe(TABLE);
-        let port = owner.port();
+        let port = owner.portid();
         assert!(
-            matches!(findings.ipv4, Err(Unusable::Owned { owner, .. }) if owner == port),
+            matches!(findings.ipv4, Err(ProbeError::Owned { owner, .. }) if owner == port),
             "{:?}",
             findings.ipv4
         );
@@ -218,8 +224,8 @@ fn commits_fail_on_purpose_before_or_after() {
             let there = kernel.chains().unwrap().iter().any(|seen| seen.name == chain.name);
             match committed {
                 Ok(_) if there => fine += 1,
-                Err(CommitError::OnPurpose(OnPurpose::After)) if there => after += 1,
-                Err(CommitError::OnPurpose(OnPurpose::Before)) if !there => before += 1,
+                Err(CommitError::Injected(InjectedFault::After)) if there => after += 1,
+                Err(CommitError::Injected(InjectedFault::Before)) if !there => before += 1,
                 other => panic!("{other:?}, there: {there}"),
             }
         }

@@ -9,6 +9,7 @@ use crate::support::skeleton::Skeleton;
 use ferrule_kernel::nft::{
     Chain, CommitError, Element, Expression, Family, KeyBytes, NftClient, Rule, Transaction, Value, Verdict,
 };
+use ferrule_kernel::port::{NftReader as _, NftTables as _};
 
 const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
 
@@ -105,7 +106,7 @@ fn an_error_names_the_operation() {
         let skeleton = Skeleton::new(Family::Ip);
         let mut client = loaded(Family::Ip, &skeleton);
         let refused = |client: &mut NftClient, transaction: &Transaction| match client.commit(transaction) {
-            Err(CommitError::Refused { operation, refusal, .. }) => (operation, refusal.errno),
+            Err(CommitError::Rejected { operation, rejection, .. }) => (operation, rejection.errno),
             other => panic!("{other:?}"),
         };
         let mut missing_set = Transaction::new();
@@ -166,7 +167,7 @@ fn the_table_goes_with_all_in_it() {
     in_namespace(|| {
         let mut client = loaded(Family::Ip6, &Skeleton::new(Family::Ip6));
         let mut gone = Transaction::new();
-        gone.delete_table_if_there();
+        gone.delete_table_if_exists();
         for _ in 0..2 {
             client.commit(&gone).unwrap();
             assert_eq!(client.table().unwrap(), None);

@@ -47,7 +47,7 @@ fn the_second_family_may_come_from_an_external_address() {
 
 fn check_node_ips(bind: &str, host_ips: &[&str], primary: IpFamily, v4: &str, v6: &str) {
     let host_ips: Vec<_> = host_ips.iter().map(|text| ip(text)).collect();
-    let settled = NodeIps::settle(&host_ips, Some(ip(bind)));
+    let settled = NodeIps::resolve(&host_ips, Some(ip(bind)));
     assert_eq!(settled, NodeIps { primary, v4: ip(v4), v6: ip(v6) });
 }
 
@@ -82,20 +82,21 @@ fn node(host_ips: &[&str], pod_cidrs: &[&str]) -> Node {
 }
 
 #[test]
-fn what_a_node_loses_stays_in_use_and_is_told() {
+fn what_a_node_loses_stays_in_use_and_is_reported() {
     let before = node(&["192.0.2.1", "fd00::1"], &["10.244.1.0/24"]);
     let mut bare = node(&[], &[]);
-    let told: Vec<String> = bare.keep_lost(&before, "a").iter().map(ToString::to_string).collect();
+    let kept: Vec<String> =
+        bare.keep_missing(&before).iter().map(|field| field.diagnostic("a").to_string()).collect();
     assert_eq!(bare, before);
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert_eq!(told[0], "Node a: status.addresses: missing, the last known one of IPv4 stays in use");
-    assert_eq!(told[2], "Node a: spec.podCIDRs: missing, the last known one of IPv4 stays in use");
+    assert_eq!(kept.len(), 3, "{kept:?}");
+    assert_eq!(kept[0], "Node a: status.addresses: missing, the last known one of IPv4 stays in use");
+    assert_eq!(kept[2], "Node a: spec.podCIDRs: missing, the last known one of IPv4 stays in use");
 }
 
 #[test]
 fn one_family_is_kept_behind_what_the_node_still_has() {
     let mut now = node(&["fd00::2"], &["10.244.2.0/24"]);
-    let told = now.keep_lost(&node(&["192.0.2.1", "fd00::1"], &["10.244.1.0/24"]), "a");
+    let kept = now.keep_missing(&node(&["192.0.2.1", "fd00::1"], &["10.244.1.0/24"]));
     assert_eq!(now, node(&["fd00::2", "192.0.2.1"], &["10.244.2.0/24"]));
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(kept.len(), 1, "{kept:?}");
 }

@@ -10,6 +10,7 @@ use ferrule_model::{
 };
 
 use super::*;
+use crate::reasons::NoReasons;
 
 /// A row of the table. Pools are written as the letters of their endpoints, nothing for no pool.
 struct Row {
@@ -36,7 +37,8 @@ fn check(rows: &[Row]) {
         let stated: Vec<Stated> = endpoints.split_whitespace().map(Stated::read).collect();
         let merged: Vec<PortEndpoint<'_>> = stated.iter().map(Stated::endpoint).collect();
         let (name, zone) = node_words(node);
-        let selection = select(&merged, needs(service), Place { node: &name, zone: zone.as_ref() });
+        let location = NodeLocation { node: &name, zone: zone.as_ref() };
+        let selection = select(&merged, needs(service), location, &mut NoReasons);
         let (in_cluster, in_local) = (letters(selection.cluster.as_ref()), letters(selection.local.as_ref()));
         let reachable: BTreeSet<&str> = in_cluster.iter().chain(&in_local).map(String::as_str).collect();
         assert_eq!(in_cluster.join(" "), *cluster, "{id}: the cluster pool");
@@ -66,7 +68,7 @@ fn needs(words: &str) -> Needs {
         number: 80,
         node_port: has("np").then_some(8080),
     };
-    Needs::of(&service, &port, IpFamily::V4)
+    Needs::new(&service, &port, IpFamily::V4)
 }
 
 /// One endpoint, `a:L,zA,!R`.

@@ -1,4 +1,4 @@
-//! Certificates as a cluster's own authority makes them.
+//! Certificates signed by a cluster's own CA.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -10,23 +10,23 @@ use rcgen::{
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Who signs certificates.
+/// A certificate authority.
 #[derive(Debug)]
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// When a certificate can be used.
+/// The validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// Now.
+    /// Includes the present.
     Current,
-    /// No longer.
+    /// Ended yesterday.
     Expired,
 }
 
 impl Authority {
-    /// A new one, that nobody knows.
+    /// A new, self-signed one.
     pub fn new() -> Result<Self, Error> {
         let mut parameters = parameters("ferrule-test-ca", Validity::Current);
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -34,7 +34,7 @@ impl Authority {
         Ok(Self { issuer: CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)? })
     }
 
-    /// Its own certificate.
+    /// The CA certificate.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }

@@ -1,4 +1,4 @@
-//! A program that cannot outlive whoever started it.
+//! A child program that cannot outlive this process.
 //!
 //! A shell starts the program and reads from a pipe that only this process can write to. When the pipe closes, because
 //! the leash was dropped or because this process is gone, the shell kills the program.
@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// `$1` log, `$2` folder to remove or nothing, then the program and its arguments. Descriptor 3 is the pipe: a shell
 /// gives what it starts in the background another input. The output is closed when the program has ended.
 const SCRIPT: &str = r#"
-# Who ends a test from the keyboard signals everybody; somebody must be left to kill the program.
+# Ctrl-C signals the whole process group. This shell must survive it to kill the program.
 trap '' HUP INT TERM
 log=$1 folder=$2; shift 2
 exec 3<&0
@@ -26,7 +26,7 @@ exec 3<&-
 wait "$program"
 exec >/dev/null
 if [ -n "$folder" ]; then
-    # Others may still be writing there for a moment.
+    # The program may still be writing there for a moment.
     wait "$killer"
     until rm -rf "$folder"; do :; done
 fi
@@ -40,12 +40,11 @@ pub(super) struct Leash {
 }
 
 impl Leash {
-    /// Starts a program.
     pub(super) fn start(program: &Path, arguments: &[String], log: &Path) -> io::Result<Self> {
         Self::start_and_remove(program, arguments, log, Path::new(""))
     }
 
-    /// Starts a program whose end takes a folder with it.
+    /// Starts a program; its end removes a folder.
     pub(super) fn start_and_remove(
         program: &Path,
         arguments: &[String],
@@ -63,11 +62,11 @@ impl Leash {
         Ok(Self { shell, log: log.into() })
     }
 
-    /// Waits for the program's end for some time; says whether it came.
+    /// Waits up to `time` for the program to end; returns whether it did.
     pub(super) fn ends_within(&self, time: Duration) -> bool {
         let Some(output) = &self.shell.stdout else { return true };
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
-        // Nobody writes to it, so that it is readable means that it was closed.
+        // Nothing is ever written to it, so it becomes readable only when it is closed.
         let mut wanted = [PollFd::new(output, PollFlags::IN)];
         poll(&mut wanted, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
@@ -83,7 +82,7 @@ impl Leash {
     /// Kills the program and waits until it, and its folder, are gone.
     pub(super) fn end(&mut self) {
         drop(self.shell.stdin.take());
-        // Its status is of no interest: it was killed.
+        // The status does not matter: it was killed.
         let _ = self.shell.wait();
     }
 }
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_to_everybody_does_not_save_the_program() {
+    fn a_signal_to_the_process_group_does_not_save_the_program() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("log");
         let script = ["-c".to_owned(), "echo $$; exec sleep 600".to_owned()];

@@ -1,4 +1,4 @@
-//! A stated world on a real API server: its objects as JSON, and the way from what is there to what should be.
+//! The objects of a world on a real API server: their JSON, and the requests that create or update them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,8 @@ pub fn objects_of(world: &World) -> Objects {
 }
 
 impl ApiServer {
-    /// Makes the objects of a test the wanted ones, with as few requests as it takes: deletes what is not wanted, Services
-    /// first and so that their addresses are free, and creates or replaces what differs.
+    /// Brings the objects of a test to the wanted state with as few requests as possible. Deletes first, so that addresses
+    /// are free, and then creates or replaces what differs.
     pub fn bring_about(&self, there: &mut Objects, wanted: Objects) -> Result<(), ApiServerError> {
         let gone: Vec<String> = there.keys().filter(|path| !wanted.contains_key(*path)).cloned().collect();
         for path in gone {
@@ -42,7 +42,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Puts a Node with its status in the place of one of that name.
+    /// Creates a Node with its status, replacing one of that name.
     pub fn put_node(&self, node: &api::Node) -> Result<(), ApiServerError> {
         let path = format!("/api/v1/nodes/{}", node.metadata.name);
         if self.get(&path).is_ok() {
@@ -55,7 +55,7 @@ impl ApiServer {
         self.patch(&format!("{path}/status"), &json!({ "status": { "addresses": addresses } })).map(drop)
     }
 
-    /// The Kubernetes namespaces that objects are in.
+    /// Creates the Kubernetes namespaces that objects are in.
     pub fn make_namespaces_of(&self, objects: &Objects) -> Result<(), ApiServerError> {
         let names: BTreeSet<&str> =
             objects.values().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
@@ -70,21 +70,21 @@ impl ApiServer {
     fn make(&self, path: &str, object: &Value) -> Result<(), ApiServerError> {
         let collection = path.rsplit_once('/').map_or(path, |(collection, _)| collection);
         self.create(collection, object)?;
-        self.tell_status(path, object)
+        self.patch_status(path, object)
     }
 
-    /// Some fields of a Service never change; then it is another Service of that name.
+    /// Some fields of a Service are immutable; if one differs, the Service is deleted and created again.
     fn change(&self, path: &str, object: &Value) -> Result<(), ApiServerError> {
         match self.replace(path, object) {
             Err(ApiServerError::Refused(refused)) if refused.status == 422 => {
                 self.delete(path)?;
                 self.make(path, object)
             }
-            other => other.and_then(|_| self.tell_status(path, object)),
+            other => other.and_then(|_| self.patch_status(path, object)),
         }
     }
 
-    fn tell_status(&self, path: &str, object: &Value) -> Result<(), ApiServerError> {
+    fn patch_status(&self, path: &str, object: &Value) -> Result<(), ApiServerError> {
         let Some(status) = object.get("status") else { return Ok(()) };
         self.patch(&format!("{path}/status"), &json!({ "status": status })).map(drop)
     }

@@ -1,40 +1,40 @@
-//! Where the programs are that `scripts/cluster-build` builds.
+//! Locates the programs that `scripts/cluster-build` builds.
 
 use std::env;
 use std::path::PathBuf;
 
 use crate::netns;
 
-/// For tests: whether there can be an API server here. A machine that lacks something is told in one line and the test is
-/// passed over; under `CI=true` that is a failure.
+/// Whether an API server can run on this machine. If not, prints the reason in one line, and the test should return; with
+/// `CI=true` it panics instead.
 ///
 /// # Panics
-/// Under `CI=true`, if something is lacking.
+/// With `CI=true`, if something is missing.
 pub fn or_skip() -> bool {
     if !netns::or_skip() {
         return false;
     }
-    let Some(lacking) = ["etcd", "kube-apiserver"].into_iter().find(|name| !program(name).exists()) else {
+    let Some(missing) = ["etcd", "kube-apiserver"].into_iter().find(|name| !program(name).exists()) else {
         return true;
     };
     let reason =
-        format!("{} is not there; scripts/cluster-build builds it, with Go", program(lacking).display());
+        format!("{} is not there; scripts/cluster-build builds it, with Go", program(missing).display());
     assert!(env::var("CI").as_deref() != Ok("true"), "no API server under CI=true: {reason}");
-    #[expect(clippy::print_stderr, reason = "a test that is passed over must say so")]
+    #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
     {
         eprintln!("skipped: {reason}");
     }
     false
 }
 
-/// The path of a program that `scripts/cluster-build` builds, whether it is there or not.
+/// The path of a program that `scripts/cluster-build` builds; it may not exist.
 pub fn program(name: &str) -> PathBuf {
     let home = || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cache/ferrule");
     let cache = env::var_os("FERRULE_CACHE").map_or_else(home, PathBuf::from);
     cache.join("peer").join(version()).join(name)
 }
 
-/// The version the peer module requires, which is the name of the folder in the cache.
+/// The Kubernetes version the peer module requires, which names the folder in the cache.
 fn version() -> &'static str {
     let module = include_str!("../../../../tests/peer/go.mod");
     let found = module

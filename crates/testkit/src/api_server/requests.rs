@@ -1,6 +1,6 @@
-//! The plainest client that can tell an API server what a test wants: one request, one connection.
+//! A minimal client for tests: one request per connection.
 //!
-//! Speaks HTTP/1.0, so an answer ends where the connection does. Knows nothing of watching; that is what is tested.
+//! Uses HTTP/1.0, so a response ends with its connection. Does not watch: that is what the tests test.
 
 use std::io::{self, Read as _, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use super::{ADDRESS, ApiServer, ApiServerError, User};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The API server said no.
+/// An error response of the API server.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{method} {path}: the API server answered {status}: {message}")]
 pub struct Refused {
@@ -28,7 +28,7 @@ pub struct Refused {
 }
 
 impl ApiServer {
-    /// Reads what is at a path.
+    /// Gets the object or list at a path.
     pub fn get(&self, path: &str) -> Result<Value, ApiServerError> {
         self.request("GET", path, None)
     }
@@ -43,7 +43,7 @@ impl ApiServer {
         self.request("PUT", path, Some(object))
     }
 
-    /// Merges something into the object at a path.
+    /// Applies a merge patch to the object at a path.
     pub fn patch(&self, path: &str, change: &Value) -> Result<Value, ApiServerError> {
         self.request("PATCH", path, Some(change))
     }
@@ -67,13 +67,13 @@ impl ApiServer {
             User::Admin.token(),
             body.len()
         );
-        let ask = |source| ApiServerError::Ask { whom: "the API server", source };
-        let tls = client_config(&self.authority.pem()).map_err(ask)?;
+        let failed = |source| ApiServerError::Request { receiver: "the API server", source };
+        let tls = client_config(&self.authority.pem()).map_err(failed)?;
         let address = self.address();
-        let answer = self.namespace.run(|| secure(address, tls, &text))?.map_err(ask)?;
-        let (status, content) = parsed(&answer).map_err(ask)?;
+        let answer = self.namespace.run(|| secure(address, tls, &text))?.map_err(failed)?;
+        let (status, content) = parsed(&answer).map_err(failed)?;
         if (200..300).contains(&status) {
-            // `/readyz` answers with a word.
+            // `/readyz` responds with plain text.
             return Ok(serde_json::from_slice(content).unwrap_or(Value::Null));
         }
         let message = String::from_utf8_lossy(content).into_owned();
@@ -81,7 +81,7 @@ impl ApiServer {
     }
 }
 
-/// Posts to a server that wants no TLS.
+/// Posts to a server without TLS.
 pub(super) fn plain(address: SocketAddr, path: &str, body: &Value) -> io::Result<Value> {
     let body = body.to_string();
     let text = format!(
@@ -108,7 +108,7 @@ fn secure(address: SocketAddr, config: Arc<ClientConfig>, text: &str) -> io::Res
     stream.write_all(text.as_bytes())?;
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
-        // The length in the header tells whether all of it came.
+        // A response that was cut off fails to parse.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
         _ => Ok(answer),
     }
@@ -128,9 +128,9 @@ fn client_config(ca: &str) -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// The status and the content of an answer.
+/// Status and body of a response.
 fn parsed(answer: &[u8]) -> io::Result<(u16, &[u8])> {
-    let broken = || io::Error::other("an answer that is no HTTP");
+    let broken = || io::Error::other("a response that is not HTTP");
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or_else(broken)?;
     let head = std::str::from_utf8(&answer[..end]).map_err(|_| broken())?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(broken)?;

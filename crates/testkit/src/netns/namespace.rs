@@ -1,6 +1,6 @@
-//! One network namespace without a name: it lives as long as somebody holds it, and leaves nothing behind.
+//! One anonymous network namespace: it exists as long as a descriptor refers to it, and leaves nothing behind.
 //!
-//! Knows nothing of addresses and links: see [`super::wiring`].
+//! Addresses and links are set up in [`super::wiring`].
 
 use std::fs;
 use std::io;
@@ -21,21 +21,21 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A new and empty one. The name is for messages.
+    /// An empty namespace. The name is for messages.
     pub fn new(name: &str) -> Result<Self, NetError> {
         let made = thread::scope(|scope| scope.spawn(unshared).join());
-        let file = made.map_err(|_| io::Error::other("the thread that makes it broke down")).flatten();
+        let file = made.map_err(|_| io::Error::other("the thread that makes it panicked")).flatten();
         let file = file.map_err(|source| NetError::Namespace { name: name.into(), source })?;
         Ok(Self { name: name.into(), file })
     }
 
-    /// What messages call it.
+    /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs some code in it, on a thread of its own, and waits for the result. Sockets made there stay there; processes
-    /// started there run there.
+    /// Runs code in it, on a thread of its own, and waits for the result. Sockets and processes created by the code belong to
+    /// the namespace.
     pub fn run<T: Send>(&self, code: impl FnOnce() -> T + Send) -> Result<T, NetError> {
         let entered = || -> io::Result<T> {
             move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -44,12 +44,12 @@ impl Namespace {
         let result = thread::scope(|scope| scope.spawn(entered).join());
         match result {
             Ok(result) => result.map_err(|source| NetError::Enter { name: self.name.clone(), source }),
-            // A failed assertion in there is the test's own.
+            // A failed assertion of the test.
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 
-    /// Runs a program in it with some text as input; an error unless it succeeds.
+    /// Runs a program in it with some text as input; fails unless the program succeeds.
     pub fn feed(&self, program: &str, arguments: &[&str], input: &str) -> Result<Output, NetError> {
         let output = self.run(|| fed(program, arguments, input))?;
         let failed = |problem: String| NetError::Program {
@@ -64,12 +64,12 @@ impl Namespace {
         Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_string()))
     }
 
-    /// Writes a setting under `/proc/sys`; one that this kernel does not have is passed over.
+    /// Writes a setting under `/proc/sys`; ignores one that this kernel does not have.
     pub fn set(&self, setting: &str, value: &str) -> Result<(), NetError> {
         self.set_all(&[(setting, value)])
     }
 
-    /// Writes several settings.
+    /// Like [`Self::set`], for several settings.
     pub fn set_all(&self, settings: &[(&str, &str)]) -> Result<(), NetError> {
         self.run(|| settings.iter().try_for_each(|(setting, value)| self.write(setting, value)))?
     }
@@ -84,14 +84,13 @@ impl Namespace {
         }
     }
 
-    /// A path that leads other processes of this user to it, as long as this process lives.
+    /// A path by which other processes of this user can open it while this process lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 }
 
-// The call is called unsafe for its flags that part threads from the process's files and memory; the network's is not
-// one of them.
+// `unshare` is unsafe for flags that separate a thread from the files or memory of its process. NEWNET is not one of them.
 #[expect(deprecated, reason = "the safe form is deprecated for the sake of flags not used here")]
 fn unshared() -> io::Result<OwnedFd> {
     rustix::thread::unshare(UnshareFlags::NEWNET)?;
@@ -107,7 +106,7 @@ fn fed(program: &str, arguments: &[&str], input: &str) -> io::Result<Output> {
         .spawn()?;
     let mut stdin = child.stdin.take();
     thread::scope(|scope| {
-        // A program that stops reading has said why, or will.
+        // A program that stops reading reports why on stderr.
         scope.spawn(move || stdin.as_mut().map(|stdin| io::Write::write_all(stdin, input.as_bytes())));
         child.wait_with_output()
     })

@@ -1,4 +1,4 @@
-//! Whether namespaces can be made here, and what to do if not.
+//! Whether this machine lets us create namespaces.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
@@ -7,28 +7,27 @@ use std::sync::OnceLock;
 
 use super::Namespace;
 
-/// Set in the process that runs inside a user namespace, so that it does not try again.
+/// Set in the process inside a user namespace, so that it does not try again.
 const INSIDE: &str = "FERRULE_INSIDE_USER_NAMESPACE";
 
 /// Whether worlds can be built here; if not, why, in one line.
 ///
-/// A process without the privilege starts itself anew in a user namespace, where it has it: this call then does not
-/// return, and the program begins again with the same arguments. So it is to be called before anything is done that must
-/// not be done twice.
+/// A process without the privilege executes itself again in a user namespace, where it has it: this call then does not
+/// return, and the program starts over with the same arguments. Call it before anything that must not happen twice.
 pub fn available() -> Result<(), String> {
     static ANSWER: OnceLock<Result<(), String>> = OnceLock::new();
     ANSWER.get_or_init(find_out).clone()
 }
 
-/// For tests: whether to go on. A machine that cannot is told in one line and the test is passed over; under `CI=true`
-/// that is a failure.
+/// Whether a test can run. If not, prints the reason in one line, and the test should return; with `CI=true` it panics
+/// instead.
 ///
 /// # Panics
-/// Under `CI=true`, if worlds cannot be built.
+/// With `CI=true`, if worlds cannot be built.
 pub fn or_skip() -> bool {
     let Err(reason) = available() else { return true };
     assert!(env::var("CI").as_deref() != Ok("true"), "no namespaces under CI=true: {reason}");
-    #[expect(clippy::print_stderr, reason = "a test that is passed over must say so")]
+    #[expect(clippy::print_stderr, reason = "a skipped test must say so")]
     {
         eprintln!("skipped, no network namespaces here: {reason}");
     }
@@ -41,7 +40,7 @@ fn find_out() -> Result<(), String> {
     if is_root || env::var_os(INSIDE).is_some() {
         return Err(problem);
     }
-    Err(format!("{problem}; and starting anew in a user namespace: {}", start_anew()))
+    Err(format!("{problem}; and executing again in a user namespace: {}", reexecute()))
 }
 
 fn try_once() -> Result<(), String> {
@@ -51,18 +50,18 @@ fn try_once() -> Result<(), String> {
 }
 
 /// Replaces this process; returns only with the reason why that failed.
-fn start_anew() -> String {
+fn reexecute() -> String {
     let program = match env::current_exe() {
         Ok(program) => program,
         Err(error) => return error.to_string(),
     };
-    // A user namespace that cannot be made is found out before this process is given up for it.
+    // Try first whether a user namespace can be made: exec gives up this process.
     match Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"]).status() {
         Ok(status) if status.success() => {}
         Ok(status) => return format!("unshare: {status}"),
         Err(error) => return format!("unshare: {error}"),
     }
-    let mut anew = Command::new("unshare");
-    anew.args(["--user", "--map-root-user", "--net"]).arg(program).args(env::args_os().skip(1));
-    anew.env(INSIDE, "1").exec().to_string()
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net"]).arg(program).args(env::args_os().skip(1));
+    command.env(INSIDE, "1").exec().to_string()
 }

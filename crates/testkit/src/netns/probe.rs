@@ -1,7 +1,7 @@
-//! Packets sent into a world, and what is seen of them.
+//! Sends packets into a world, and observes their outcome.
 //!
-//! Many are in flight at once and one thread waits for all of them, so hundreds cost milliseconds and any number of
-//! silent ones costs one timeout. What *should* be seen is [`super::questions`]' matter.
+//! Many are in flight at once and one thread waits for all of them, so hundreds take milliseconds and any number of
+//! unanswered ones takes one timeout. [`super::questions`] decides which outcome is right.
 
 use std::fmt;
 use std::io;
@@ -16,21 +16,21 @@ use rustix::net::{self, RecvFlags, SendFlags};
 
 use super::sockets::{is_unsupported, open};
 
-/// What became of a probe.
+/// The outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Seen {
-    /// Somebody answered.
+    /// A server answered.
     Answered {
-        /// Who.
+        /// The server.
         by: SocketAddr,
-        /// The address they saw it come from.
+        /// The source address the server saw.
         source_seen: IpAddr,
     },
-    /// It was refused: a reset, or an ICMP port unreachable.
+    /// A reset, or an ICMP port unreachable.
     Refused,
-    /// Nothing came back in time.
+    /// No response within the timeout.
     Silent,
-    /// It could not be sent, or something else came back.
+    /// It could not be sent, or the response is another one.
     Otherwise(String),
     /// This kernel or this world cannot send it.
     Unsupported(String),
@@ -48,28 +48,28 @@ impl fmt::Display for Seen {
     }
 }
 
-/// A packet to send, and how long to wait for what becomes of it.
+/// A packet to send, and how long to wait for a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The packet. Its source is the node for the node's own and loopback addresses, and for unspecified ones, which
-    /// leave the choice of an address to the kernel; or else whoever has that address.
+    /// Sent by the host with its source address; by the node for loopback and unspecified addresses. With an unspecified
+    /// one, the kernel chooses the address.
     pub packet: Packet,
-    /// For how long no answer is not yet silence.
-    pub patience: Duration,
+    /// No response within this time counts as [`Seen::Silent`].
+    pub timeout: Duration,
 }
 
-/// A probe under way.
+/// The state of a probe.
 pub(super) enum Flight {
     Landed(Seen),
     Aloft(Aloft),
 }
 
-/// A socket that waits for an answer.
+/// A socket that waits for a response.
 pub(super) struct Aloft {
     socket: OwnedFd,
     packet: Packet,
-    heard: Vec<u8>,
-    until: Instant,
+    received: Vec<u8>,
+    deadline: Instant,
 }
 
 impl Flight {
@@ -78,9 +78,9 @@ impl Flight {
         let packet = &probe.packet;
         match sent(packet) {
             Ok(socket) => {
-                let until = Instant::now() + probe.patience;
-                let mut aloft = Aloft { socket, packet: packet.clone(), heard: Vec::new(), until };
-                aloft.look().map_or(Self::Aloft(aloft), Self::Landed)
+                let deadline = Instant::now() + probe.timeout;
+                let mut aloft = Aloft { socket, packet: packet.clone(), received: Vec::new(), deadline };
+                aloft.poll().map_or(Self::Aloft(aloft), Self::Landed)
             }
             Err(error) if is_unsupported(&error) => {
                 Self::Landed(Seen::Unsupported(format!("this kernel has no {}", protocol_word(packet))))
@@ -90,12 +90,12 @@ impl Flight {
     }
 }
 
-/// Waits until every probe has landed, and tells what was seen of each.
+/// Waits until every probe has landed; returns their outcomes.
 pub(super) fn landed(mut flights: Vec<Flight>) -> Vec<Seen> {
-    while let Some(news) = wait_for_news(&flights) {
-        for at in news {
+    while let Some(ready) = wait_for_ready(&flights) {
+        for at in ready {
             if let Flight::Aloft(aloft) = &mut flights[at]
-                && let Some(seen) = aloft.look()
+                && let Some(seen) = aloft.poll()
             {
                 flights[at] = Flight::Landed(seen);
             }
@@ -108,37 +108,36 @@ pub(super) fn landed(mut flights: Vec<Flight>) -> Vec<Seen> {
     seen.collect()
 }
 
-/// Waits for news of those aloft or for the first one's time to run out, and tells whom to look at; `None` once all
-/// have landed.
-fn wait_for_news(flights: &[Flight]) -> Option<Vec<usize>> {
+/// Waits until a probe is readable or past its deadline; returns those probes. `None` once all have landed.
+fn wait_for_ready(flights: &[Flight]) -> Option<Vec<usize>> {
     let aloft = flights.iter().enumerate().filter_map(|(at, flight)| match flight {
         Flight::Aloft(aloft) => Some((at, aloft)),
         Flight::Landed(_) => None,
     });
     let aloft: Vec<(usize, &Aloft)> = aloft.collect();
-    let first = aloft.iter().map(|(_, aloft)| aloft.until).min()?;
+    let first = aloft.iter().map(|(_, aloft)| aloft.deadline).min()?;
     let sockets = aloft.iter().map(|(_, aloft)| aloft.socket.as_fd());
     let mut waiting: Vec<PollFd<'_>> =
         sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)).collect();
     let left = first.saturating_duration_since(Instant::now());
-    // A time-out beyond the kernel's range would be a mistake in the test; waiting for news alone is then right.
+    // A timeout beyond the kernel's range means no timeout.
     let timeout = Timespec::try_from(left).ok();
-    // After an interruption nobody is marked, and whoever has time left is waited for again.
+    // After an interruption no socket is marked, and the caller waits again.
     let _ = poll(&mut waiting, timeout.as_ref());
     let now = Instant::now();
     let marked = aloft.iter().zip(&waiting);
-    let news = marked.filter(|((_, aloft), waits)| !waits.revents().is_empty() || now >= aloft.until);
-    Some(news.map(|((at, _), _)| *at).collect())
+    let ready = marked.filter(|((_, aloft), waits)| !waits.revents().is_empty() || now >= aloft.deadline);
+    Some(ready.map(|((at, _), _)| *at).collect())
 }
 
 impl Aloft {
-    /// What has become of it, if that is known by now.
-    fn look(&mut self) -> Option<Seen> {
+    /// The outcome, if it is known by now.
+    fn poll(&mut self) -> Option<Seen> {
         let mut buffer = [0; 512];
         match net::recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((length, _)) if length > 0 => {
-                self.heard.extend_from_slice(&buffer[..length]);
-                answer(&self.packet, &self.heard)
+                self.received.extend_from_slice(&buffer[..length]);
+                answer(&self.packet, &self.received)
             }
             Ok(_) => Some(Seen::Otherwise("closed without an answer".into())),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => self.soft_error().or_else(|| self.silence()),
@@ -146,8 +145,8 @@ impl Aloft {
         }
     }
 
-    /// An ICMP error that came while `connect` was still at work. TCP only notes it, and would fail a second later,
-    /// when its next attempt meets the same fate.
+    /// An ICMP error that arrived during `connect`. TCP only records it, and would fail a second later, when its next
+    /// attempt gets the same error.
     fn soft_error(&self) -> Option<Seen> {
         match net::sockopt::socket_error(&self.socket) {
             Ok(Err(error)) => Some(failed(&error.into())),
@@ -156,7 +155,7 @@ impl Aloft {
     }
 
     fn silence(&self) -> Option<Seen> {
-        (Instant::now() >= self.until).then_some(Seen::Silent)
+        (Instant::now() >= self.deadline).then_some(Seen::Silent)
     }
 }
 
@@ -171,7 +170,7 @@ fn sent(packet: &Packet) -> io::Result<OwnedFd> {
     }
     if let Some(message) = first_message(packet) {
         match net::send(&socket, message, SendFlags::NOSIGNAL) {
-            // A rule of the sender's own host let it not pass. Whether it also answered will be seen.
+            // A rule on the sender's own host dropped it. It may also have answered, which shows later.
             Ok(_) | Err(Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -179,7 +178,7 @@ fn sent(packet: &Packet) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// What a protocol without connections needs to be said first. The kernel fills in what an echo request lacks.
+/// The first message of a connectionless protocol. The kernel completes an echo request.
 fn first_message(packet: &Packet) -> Option<&'static [u8]> {
     use ferrule_model::Protocol;
     match packet.port {
@@ -190,19 +189,19 @@ fn first_message(packet: &Packet) -> Option<&'static [u8]> {
     }
 }
 
-/// The answer in what was heard, once it is complete.
-fn answer(packet: &Packet, heard: &[u8]) -> Option<Seen> {
+/// The answer in the received bytes, once it is complete.
+fn answer(packet: &Packet, received: &[u8]) -> Option<Seen> {
     if packet.port.is_none() {
         return Some(Seen::Answered { by: SocketAddr::new(packet.to, 0), source_seen: packet.from });
     }
-    let line = std::str::from_utf8(heard).ok()?.strip_suffix('\n')?;
+    let line = std::str::from_utf8(received).ok()?.strip_suffix('\n')?;
     let read = || {
         let (by, peer) = line.split_once(' ')?;
         Some((by.parse().ok()?, peer.parse::<SocketAddr>().ok()?.ip()))
     };
     Some(match read() {
         Some((by, source_seen)) => Seen::Answered { by, source_seen },
-        None => Seen::Otherwise(format!("an answer that is none: {line:?}")),
+        None => Seen::Otherwise(format!("not an answer of a test server: {line:?}")),
     })
 }
 

@@ -1,7 +1,7 @@
-//! Does what packets find in a world agree with what the oracle says of them?
+//! Compares the outcomes of packets in a world with the oracle's.
 //!
-//! A question waits long where an answer is due and only briefly where silence is, so a busy machine is no finding and
-//! a right world costs little.
+//! The timeout is long where a response is expected and short where silence is, so that a busy machine causes no false
+//! finding and a correct world takes little time.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,45 +15,45 @@ use ferrule_plan::{Delivery, Outcome, Packet};
 
 use super::{NetError, NetWorld, Probe, Seen};
 
-/// How long no answer is not yet silence, where silence is expected.
-const BRIEFLY: Duration = Duration::from_millis(150);
-/// The same where an answer or a refusal is expected. A refusal to the host itself can be lost and come with TCP's next
-/// attempt, after a second.
-const LONG: Duration = Duration::from_secs(5);
+/// Timeout where silence is expected.
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(150);
+/// Timeout where a response is expected. A refusal to the host itself can be lost; TCP's next attempt follows after a
+/// second.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Each endpoint of a pool gets this many tries a round; with eight rounds the chance of missing one is 10⁻²⁷.
 const TRIES: usize = 8;
 const ROUNDS: usize = 8;
 /// A client that does not stick shows it at once: sixteen tries go to one of two endpoints once in 32,768 times.
 const STICKY_ROUNDS: usize = 1;
 
-/// A packet and what the oracle says of it.
+/// A packet and the oracle's outcome for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The packet.
+    /// Sent for real.
     pub packet: Packet,
-    /// What should become of it.
+    /// The oracle's outcome.
     pub expected: Outcome,
 }
 
-/// What came of some questions.
+/// The result of [`NetWorld::ask`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// How many agree.
+    /// Number of questions whose outcome is right.
     pub agreed: usize,
-    /// Which do not, and how.
+    /// Questions with a wrong outcome.
     pub disagreements: Vec<Disagreement>,
-    /// Which could not be asked here, and why.
+    /// Questions that cannot be asked on this machine, and why.
     pub unasked: Vec<Disagreement>,
 }
 
-/// A question whose answer is not the oracle's.
+/// A question without the oracle's outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disagreement {
-    /// The question's place in the list.
+    /// Index of the question.
     pub at: usize,
-    /// The question.
+    /// Copied from the list.
     pub question: Question,
-    /// What was seen.
+    /// The actual outcome.
     pub found: String,
 }
 
@@ -64,11 +64,11 @@ impl fmt::Display for Disagreement {
             Some((protocol, port)) => format!("{}/{protocol}", SocketAddr::new(packet.to, port)),
             None => format!("{} icmp", packet.to),
         };
-        write!(f, "{} → {to}: told {expected}, found {}", packet.from, self.found)
+        write!(f, "{} → {to}: expected {expected}, found {}", packet.from, self.found)
     }
 }
 
-/// A question on its way: what was seen so far, each once.
+/// A question and the distinct outcomes so far.
 struct Asked<'a> {
     at: usize,
     question: &'a Question,
@@ -104,7 +104,7 @@ impl NetWorld {
         Ok(answers)
     }
 
-    /// Asks once, then again and again what has several right answers, until each was seen.
+    /// Asks once; repeats questions with several right outcomes until each was seen.
     fn ask_until_seen(&self, asked: &mut [Asked<'_>], rounds: usize) -> Result<(), NetError> {
         self.ask_once(asked, |_| 1)?;
         for _ in 0..rounds {
@@ -116,7 +116,7 @@ impl NetWorld {
         Ok(())
     }
 
-    /// Has the node forget UDP flows, which would follow rules that were there before, as a proxy does that changes rules.
+    /// Deletes the node's UDP flows, which would follow earlier rules, as a proxy does after a change.
     fn forget_udp_flows(&self) -> Result<(), NetError> {
         let forget = || {
             let mut conntrack = Conntrack::open()?;
@@ -127,11 +127,11 @@ impl NetWorld {
             }
             Ok::<_, NetlinkError>(())
         };
-        // A kernel that lists no flows keeps none that matter here.
+        // A kernel that cannot list flows has none that matter here.
         self.node().run(forget).map(drop)
     }
 
-    /// Whether all that was seen of a packet agrees with what should become of it; if not, how.
+    /// Whether the outcomes of a packet are the oracle's; if not, the difference.
     pub fn compare(&self, question: &Question, seen: &BTreeSet<Seen>) -> Result<(), String> {
         if let Some(odd) = seen.iter().find(|seen| !self.may_see(question, seen)) {
             return Err(odd.to_string());
@@ -155,7 +155,7 @@ impl NetWorld {
         let mut askers = Vec::new();
         for (at, asked) in asked.iter().enumerate() {
             let probe =
-                Probe { packet: asked.question.packet.clone(), patience: self.patience(asked.question) };
+                Probe { packet: asked.question.packet.clone(), timeout: self.timeout(asked.question) };
             askers.extend(std::iter::repeat_n(at, times(asked)));
             probes.resize(askers.len(), probe);
         }
@@ -165,11 +165,11 @@ impl NetWorld {
         Ok(())
     }
 
-    fn patience(&self, question: &Question) -> Duration {
-        if self.may_see(question, &Seen::Silent) { BRIEFLY } else { LONG }
+    fn timeout(&self, question: &Question) -> Duration {
+        if self.may_see(question, &Seen::Silent) { SILENCE_TIMEOUT } else { RESPONSE_TIMEOUT }
     }
 
-    /// How many more probes a question is worth. Once something is wrong it will not get right.
+    /// Number of further probes for a question. None once an outcome was wrong.
     fn repeats(&self, asked: &Asked<'_>) -> usize {
         let Outcome::Forwarded { to, sticky } = &asked.question.expected else { return 0 };
         let wrong = asked.seen.iter().any(|seen| !self.may_see(asked.question, seen));
@@ -203,14 +203,14 @@ impl NetWorld {
     }
 
     fn judge(&self, asked: &Asked<'_>, answers: &mut Answers) {
-        let told = |found: String| Disagreement { at: asked.at, question: asked.question.clone(), found };
+        let finding = |found: String| Disagreement { at: asked.at, question: asked.question.clone(), found };
         let unsupported = asked.seen.iter().find_map(|seen| match seen {
             Seen::Unsupported(why) => Some(why.clone()),
             _ => None,
         });
         match (unsupported, self.compare(asked.question, &asked.seen)) {
-            (Some(why), _) => answers.unasked.push(told(why)),
-            (None, Err(found)) => answers.disagreements.push(told(found)),
+            (Some(why), _) => answers.unasked.push(finding(why)),
+            (None, Err(found)) => answers.disagreements.push(finding(found)),
             (None, Ok(())) => answers.agreed += 1,
         }
     }

@@ -1,6 +1,6 @@
-//! The servers of a world: each answers with one line, who it is and whom it sees.
+//! The servers of a world: each answers with one line, its own address and the client's.
 //!
-//! All of them are served by one thread; a socket stays in the namespace it was made in, whoever uses it.
+//! One thread serves all of them: a socket stays in the namespace it was created in, whichever thread uses it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use rustix::net::{self, RecvFlags, SendFlags, SocketFlags};
 use super::sockets::{is_unsupported, open};
 use super::{Namespace, NetError};
 
-/// Listens until it is dropped.
+/// The thread of all servers; dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Servers {
     stop: Option<OwnedFd>,
@@ -30,7 +30,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Opens servers in a namespace; none for a protocol this kernel does not have.
+    /// Opens servers in a namespace, except those of a protocol this kernel does not have.
     pub(super) fn open_all(
         namespace: &Namespace,
         wanted: &[(Protocol, SocketAddr)],
@@ -49,19 +49,19 @@ impl Server {
         }
     }
 
-    /// Answers everybody who waits.
+    /// Answers all waiting clients.
     fn answer(&self) {
         let answered = match self.protocol {
             Protocol::Udp => Self::answer_datagram,
             Protocol::Tcp | Protocol::Sctp => Self::answer_connection,
         };
-        // An error is "nobody waits", or a client that has gone away.
+        // An error means that no client waits, or that one disconnected.
         while answered(self).is_ok() {}
     }
 
     fn answer_connection(&self) -> io::Result<()> {
         let (socket, peer) = net::acceptfrom_with(&self.socket, SocketFlags::CLOEXEC)?;
-        // Who cannot be told any more has gone away; the next one waits.
+        // Fails if the client disconnected.
         let _ = net::send(&socket, self.line(peer).as_bytes(), SendFlags::NOSIGNAL);
         Ok(())
     }

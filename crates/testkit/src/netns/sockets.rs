@@ -1,4 +1,4 @@
-//! Sockets for servers and probes, one way to open them.
+//! Opens sockets for servers and probes.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,6 +24,6 @@ pub(super) fn open(address: IpAddr, protocol: Option<Protocol>) -> io::Result<Ow
 
 /// Whether an error means that this kernel lacks the protocol.
 pub(super) fn is_unsupported(error: &io::Error) -> bool {
-    let lacking = [Errno::PROTONOSUPPORT, Errno::SOCKTNOSUPPORT, Errno::AFNOSUPPORT];
-    lacking.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    let unsupported = [Errno::PROTONOSUPPORT, Errno::SOCKTNOSUPPORT, Errno::AFNOSUPPORT];
+    unsupported.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }

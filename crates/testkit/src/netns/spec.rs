@@ -1,7 +1,7 @@
-//! Who is in a world of namespaces: the node, its pods, and everybody beyond its uplink.
+//! The hosts of a world: the node, its pods, and the hosts beyond its uplink.
 //!
-//! Only says what is wanted; [`super::wiring`] lays the cables. Worlds and scenes of stories can be added up, so that one
-//! world of namespaces serves all of them.
+//! Only a description; [`super::wiring`] creates them. Worlds and scenes of stories can be added up, so that one set of
+//! namespaces serves all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -13,56 +13,56 @@ use ipnet::IpNet;
 use super::UPLINK;
 use crate::{Scene, World};
 
-/// Who is there, by address.
+/// The hosts of a world, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetSpec {
     /// The node's own addresses; the first of each family is its primary one.
     pub node: Vec<IpAddr>,
-    /// Everybody else.
+    /// All other hosts.
     pub hosts: BTreeMap<IpAddr, Host>,
-    /// What listens on the node itself.
+    /// Servers on the node itself.
     pub node_servers: BTreeSet<(Protocol, SocketAddr)>,
 }
 
 /// One address that is not the node's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Where it is.
+    /// Relative to the node.
     pub place: Place,
     /// The ports it answers on.
     pub serves: BTreeSet<(Protocol, u16)>,
 }
 
-/// Where an address is.
+/// The position of a host relative to the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On the node, in a namespace of its own, behind this interface of the node (one is made up if not told).
+    /// A pod on the node, behind this interface of the node; `None` chooses a name.
     Pod(Option<String>),
-    /// Beyond the node's uplink: pods of other nodes, clients outside, and whatever is not in the cluster.
+    /// Beyond the node's uplink: pods of other nodes, and everything outside the cluster.
     Beyond,
 }
 
 impl NetSpec {
-    /// A node with these addresses, and nobody else.
+    /// A node with these addresses, and no other host.
     pub fn node(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         Self { node: addresses.into_iter().collect(), ..Self::default() }
     }
 
-    /// With a pod on the node that answers on these ports.
+    /// Adds a pod on the node with servers on these ports.
     #[must_use]
     pub fn pod(mut self, address: IpAddr, serves: &[(Protocol, u16)]) -> Self {
         self.put(address, Place::Pod(None), serves.iter().copied());
         self
     }
 
-    /// With somebody beyond the uplink, who answers on these ports.
+    /// Adds a host beyond the uplink with servers on these ports.
     #[must_use]
     pub fn beyond(mut self, address: IpAddr, serves: &[(Protocol, u16)]) -> Self {
         self.put(address, Place::Beyond, serves.iter().copied());
         self
     }
 
-    /// What the scenes of a story need: their nodes, endpoints, clients and destinations.
+    /// The nodes, endpoints, clients and destinations of a story's scenes.
     pub fn of_scenes(scenes: &[Scene]) -> Self {
         let mut spec = Self::default();
         for scene in scenes {
@@ -96,13 +96,13 @@ impl NetSpec {
         }
     }
 
-    /// Adds who sends a packet, and who would get it if no rule were about it, answering there: so a packet that is left
-    /// alone is told from one that vanishes.
+    /// Adds the sender of a packet, and a server at its destination that would answer if no rule matched: this
+    /// distinguishes a packet that no rule matches from one that is dropped.
     pub fn add_packet(&mut self, world: &World, packet: &Packet) {
         let place = match &packet.interface {
             Some(interface) if interface == UPLINK => Place::Beyond,
             Some(interface) => Place::Pod(Some(interface.clone())),
-            None if self.looks_local(world, packet.from) => Place::Pod(None),
+            None if self.is_assumed_pod(world, packet.from) => Place::Pod(None),
             None => Place::Beyond,
         };
         self.put(packet.from, place, []);
@@ -111,18 +111,18 @@ impl NetSpec {
         }
     }
 
-    /// Whether an address is the node's own.
+    /// Whether an address is one of the node's, loopback included.
     pub fn is_of_node(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.node.contains(&address)
     }
 
-    /// Whether somebody answers on this port.
+    /// Whether a server answers at this address and port.
     pub fn serves(&self, protocol: Protocol, to: SocketAddr) -> bool {
         self.node_servers.contains(&(protocol, to))
             || self.hosts.get(&to.ip()).is_some_and(|host| host.serves.contains(&(protocol, to.port())))
     }
 
-    /// Puts somebody, or adds to what is known: who was once a pod of this node stays one.
+    /// Adds a host, or servers to an existing one. A host that was once a pod of this node stays one.
     pub fn put(&mut self, address: IpAddr, place: Place, serves: impl IntoIterator<Item = (Protocol, u16)>) {
         if self.is_of_node(address) {
             let on_node =
@@ -139,22 +139,22 @@ impl NetSpec {
         }
     }
 
-    /// A source in the node's pod range, or next to one of its endpoints, is taken for one of its pods.
-    fn looks_local(&self, world: &World, address: IpAddr) -> bool {
+    /// Assumes that a source in the node's pod range, or next to one of its endpoints, is one of its pods.
+    fn is_assumed_pod(&self, world: &World, address: IpAddr) -> bool {
         let in_pod_cidr = world
             .cluster
             .node()
             .is_some_and(|node| node.pod_cidrs.iter().any(|block| block.contains(&address)));
         let next_to = |(other, host): (&IpAddr, &Host)| {
             matches!(host.place, Place::Pod(_))
-                && neighbourhood(*other).is_some_and(|block| block.contains(&address))
+                && pod_range(*other).is_some_and(|block| block.contains(&address))
         };
         in_pod_cidr || self.hosts.iter().any(next_to)
     }
 }
 
-/// The block a node's pods usually share.
-fn neighbourhood(address: IpAddr) -> Option<IpNet> {
+/// The usual pod range of a node.
+fn pod_range(address: IpAddr) -> Option<IpNet> {
     let length = if address.is_ipv4() { 24 } else { 64 };
     IpNet::new(address, length).ok()
 }

@@ -1,4 +1,4 @@
-//! Lays the cables between the namespaces of a world and sets their addresses, routes and settings.
+//! Connects the namespaces of a world, and sets their addresses, routes and sysctls.
 //!
 //! ```text
 //!   pod (own namespace)  eth0 ──── cali1  ┌──────┐  eth0 ──── eth0  ┌────────┐
@@ -6,9 +6,9 @@
 //!                                         └──────┘                  └────────┘  one address each on its lo
 //! ```
 //!
-//! Everybody's only way is through the node. That holds even between two addresses beyond the uplink, so a reply to a
-//! packet the node has translated always comes back to it. Neighbours are written down, not asked for: nothing waits for
-//! ARP or duplicate address detection. Who answers there is [`super::servers`]' matter.
+//! All traffic passes the node, even between two addresses beyond the uplink, so a reply to a packet the node has
+//! translated always returns to it. Neighbour entries are static: nothing waits for ARP or duplicate address detection.
+//! [`super::servers`] answers.
 
 mod ready;
 
@@ -20,17 +20,17 @@ use ipnet::IpNet;
 
 use super::{Namespace, NetError, NetSpec, Place};
 
-/// The node's interface to everybody who is not one of its pods.
+/// The node's interface to all hosts but its pods.
 pub const UPLINK: &str = "eth0";
 
-/// What the node is called on each cable; never an address anybody has.
+/// The node's address on each link; never that of a host.
 const GATEWAY_V4: &str = "169.254.1.1";
 const GATEWAY_V6: &str = "fe80::1";
 const NODE_MAC: &str = "02:fe:00:00:00:01";
 const BEYOND_MAC: &str = "02:fe:00:00:00:02";
 
-/// Nothing may wait, be filtered or be held back for its rate, and echo requests need no privilege. Errors are exempt
-/// from limits by their mask: a high limit alone still loses one of the first two that come at the same moment.
+/// Nothing is delayed, filtered or rate-limited, and echo requests need no privilege. ICMP errors are exempt from limits by
+/// their mask: a high limit alone still loses one of the first two in the same instant.
 const EVERYWHERE: [(&str, &str); 16] = [
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/default/rp_filter", "0"),
@@ -52,11 +52,11 @@ const EVERYWHERE: [(&str, &str); 16] = [
 
 const ON_THE_NODE: [(&str, &str); 2] = [("net/ipv4/ip_forward", "1"), ("net/ipv6/conf/all/forwarding", "1")];
 
-/// Beyond the uplink a packet may come in with the address of somebody who is there too.
+/// Beyond the uplink, a packet may arrive with the source address of another host there.
 const BEYOND: [(&str, &str); 2] =
     [("net/ipv4/conf/all/accept_local", "1"), ("net/ipv4/conf/default/accept_local", "1")];
 
-/// The namespaces of a world, wired.
+/// The connected namespaces of a world.
 #[derive(Debug)]
 pub(super) struct Wired {
     pub node: Namespace,
@@ -66,7 +66,7 @@ pub(super) struct Wired {
     pub interfaces: BTreeMap<IpAddr, String>,
 }
 
-/// Makes the namespaces and wires them.
+/// Creates and connects the namespaces.
 pub(super) fn wire(spec: &NetSpec) -> Result<Wired, NetError> {
     let interfaces = interfaces(spec)?;
     let wired = Wired {
@@ -170,7 +170,7 @@ fn beyond_commands(spec: &NetSpec) -> String {
         add_address(&mut text, *address, "lo");
     }
     add_gateway(&mut text, "eth0", NODE_MAC, "table 100");
-    // IPv4 says nothing about addresses nobody has; IPv6 would.
+    // IPv4 is silent about unused addresses; IPv6 would answer with an error.
     text + "route add blackhole ::/0\n"
 }
 

@@ -1,4 +1,4 @@
-//! Running a story from its first section to its last.
+//! Runs a story from its first section to its last.
 
 use std::fmt;
 
@@ -10,49 +10,50 @@ use super::sections::{Derived, Kind, Section};
 use super::{Story, StoryError, flows, packets, tables};
 use crate::world::{Step, World, WorldError};
 
-/// One thing that is not as the story says.
+/// One deviation from the story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The line of the story.
     pub line: usize,
-    /// What it says.
-    pub told: String,
-    /// What came out.
+    /// What the story states.
+    pub expected: String,
+    /// The actual result.
     pub found: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.told.contains('\n') || self.found.contains('\n') {
-            write!(f, "line {}:\n{}", self.line, difference(&self.told, &self.found))
+        if self.expected.contains('\n') || self.found.contains('\n') {
+            write!(f, "line {}:\n{}", self.line, difference(&self.expected, &self.found))
         } else {
-            write!(f, "line {}: told {}, found {}", self.line, self.told, self.found)
+            write!(f, "line {}: expected {}, found {}", self.line, self.expected, self.found)
         }
     }
 }
 
-/// Both texts from the first line that differs to the last, with `-` before what was told and `+` before what was found.
-fn difference(told: &str, found: &str) -> String {
-    let (mut told, mut found): (Vec<&str>, Vec<&str>) = (told.lines().collect(), found.lines().collect());
-    let same = |(told, found): &(&&str, &&str)| told == found;
-    let before = told.iter().zip(&found).take_while(same).count();
-    told.drain(..before);
+/// Both texts from the first line that differs to the last, with `-` before the expected and `+` before the actual lines.
+fn difference(expected: &str, found: &str) -> String {
+    let (mut expected, mut found): (Vec<&str>, Vec<&str>) =
+        (expected.lines().collect(), found.lines().collect());
+    let same = |(expected, found): &(&&str, &&str)| expected == found;
+    let before = expected.iter().zip(&found).take_while(same).count();
+    expected.drain(..before);
     found.drain(..before);
-    let after = told.iter().rev().zip(found.iter().rev()).take_while(same).count();
-    told.truncate(told.len() - after);
+    let after = expected.iter().rev().zip(found.iter().rev()).take_while(same).count();
+    expected.truncate(expected.len() - after);
     found.truncate(found.len() - after);
-    let gone = told.iter().map(|line| format!("  - {line}"));
+    let gone = expected.iter().map(|line| format!("  - {line}"));
     let new = found.iter().map(|line| format!("  + {line}"));
     gone.chain(new).collect::<Vec<_>>().join("\n")
 }
 
-/// A story on its way.
+/// The state of a run.
 pub(super) struct Run {
     world: World,
     step: Step,
-    /// Whether something was said that is not planned yet.
-    unsettled: bool,
-    /// For each section, what it would be if it is derived.
+    /// Whether there are statements that are not planned yet.
+    unplanned: bool,
+    /// For each derived section, its current text.
     pub derived: Vec<Option<String>>,
     /// For each section of packets, the world it is about.
     pub scenes: Vec<Scene>,
@@ -64,7 +65,7 @@ impl Run {
         let mut run = Self {
             world: World::default(),
             step: Step::default(),
-            unsettled: true,
+            unplanned: true,
             derived: Vec::new(),
             scenes: Vec::new(),
             findings: Vec::new(),
@@ -96,7 +97,7 @@ impl Run {
         section: &Section,
         say: impl FnOnce(&mut World, &str) -> Result<(), WorldError>,
     ) -> Result<(), StoryError> {
-        self.unsettled = true;
+        self.unplanned = true;
         say(&mut self.world, &section.body)
             .map_err(|error| StoryError { line: section.line + error.line, problem: error.problem })
     }
@@ -113,13 +114,13 @@ impl Run {
 
     /// Plans what was said, and holds the plan against one made afresh.
     fn settle(&mut self, line: usize) {
-        if !std::mem::take(&mut self.unsettled) {
+        if !std::mem::take(&mut self.unplanned) {
             return;
         }
         self.step = self.world.settle();
         let fresh = self.world.fresh_plan();
         if fresh != self.world.plan {
-            self.findings.push(Finding { line, told: show(&fresh), found: show(&self.world.plan) });
+            self.findings.push(Finding { line, expected: show(&fresh), found: show(&self.world.plan) });
         }
     }
 
@@ -132,11 +133,11 @@ impl Run {
                 .repeat(section.body.len() - section.body.trim_end_matches('\n').len())
                 .replacen('\n', "", 1),
         );
-        let told = section.body.trim_end();
-        if told != found.trim_end() {
+        let expected = section.body.trim_end();
+        if expected != found.trim_end() {
             self.findings.push(Finding {
                 line: section.line,
-                told: format!("{told}\n"),
+                expected: format!("{expected}\n"),
                 found: format!("{}\n", found.trim_end()),
             });
         }
@@ -183,7 +184,7 @@ impl Run {
         for row in &rows {
             for packet in &row.packets {
                 let found = self.world.outcome(packet).to_string();
-                self.hold(row.line, row.told.clone(), packets::canonical(&found));
+                self.hold(row.line, row.expected.clone(), packets::canonical(&found));
             }
         }
         self.scenes.push(Scene { world: self.world.clone(), rows });
@@ -193,7 +194,7 @@ impl Run {
     fn flows(&mut self, section: &Section) -> Result<(), StoryError> {
         self.settle(section.line);
         for row in tables::rows(section) {
-            let [to, answered_by, told] = row.cells[..] else {
+            let [to, answered_by, expected] = row.cells[..] else {
                 return Err(StoryError {
                     line: row.line,
                     problem: "a flow is FLOW  ANSWERED BY  THEN".into(),
@@ -206,15 +207,15 @@ impl Run {
                 .world
                 .family(family)
                 .zip(self.step.deltas.get(family))
-                .is_some_and(|(plan, delta)| StaleFlows::by_change(plan, delta).contains(&flow));
-            self.hold(row.line, told.to_string(), if stale { "delete" } else { "keep" }.to_string());
+                .is_some_and(|(plan, delta)| StaleFlows::from_delta(plan, delta).contains(&flow));
+            self.hold(row.line, expected.to_string(), if stale { "delete" } else { "keep" }.to_string());
         }
         Ok(())
     }
 
-    fn hold(&mut self, line: usize, told: String, found: String) {
-        if told != found {
-            self.findings.push(Finding { line, told, found });
+    fn hold(&mut self, line: usize, expected: String, found: String) {
+        if expected != found {
+            self.findings.push(Finding { line, expected, found });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The packets of a story with the world they are asked of, for tests that send real ones.
+//! The packets of a story with the world they are sent in, for tests that send real ones.
 
 use ferrule_plan::Packet;
 
@@ -6,10 +6,10 @@ use super::sections::Section;
 use super::{StoryError, packets, tables};
 use crate::World;
 
-/// A world at one point of a story, planned, and the packets asked of it there.
+/// A planned world at one point of a story, and the packets sent in it.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// The world.
+    /// Planned.
     pub world: World,
     /// The packets, row by row.
     pub rows: Vec<PacketRow>,
@@ -22,8 +22,8 @@ pub struct PacketRow {
     pub line: usize,
     /// Every source with every destination.
     pub packets: Vec<Packet>,
-    /// What the story says becomes of each, in canonical form. The oracle's own word is [`World::outcome`].
-    pub told: String,
+    /// The outcome the story states for each, in canonical form. [`World::outcome`] is the oracle's.
+    pub expected: String,
     /// The remark behind it: the rows of the specification it stands for.
     pub tags: Option<String>,
 }
@@ -31,13 +31,13 @@ pub struct PacketRow {
 pub(super) fn packet_rows(section: &Section) -> Result<Vec<PacketRow>, StoryError> {
     let read = |row: tables::Row<'_>| {
         let problem = |problem: String| StoryError { line: row.line, problem };
-        let [from, to, told] = row.cells[..] else {
+        let [from, to, expected] = row.cells[..] else {
             return Err(problem("a packet is FROM  TO  OUTCOME".into()));
         };
         Ok(PacketRow {
             line: row.line,
             packets: packets::packets(from, to).map_err(problem)?,
-            told: packets::canonical(told),
+            expected: packets::canonical(expected),
             tags: row.remark.map(str::to_string),
         })
     };

@@ -37,7 +37,7 @@ fn a_wrong_packet_is_found_and_never_blessed_away() {
     let findings = findings(&blessed);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_eq!(
-        (findings[0].line, findings[0].told.as_str(), findings[0].found.as_str()),
+        (findings[0].line, findings[0].expected.as_str(), findings[0].found.as_str()),
         (8, "rejected", "dropped")
     );
 }
@@ -67,6 +67,6 @@ fn errors_name_the_line() {
 
 #[test]
 fn a_difference_in_order_alone_is_shown() {
-    let finding = Finding { line: 3, told: "a\nb\n".into(), found: "b\na\n".into() };
+    let finding = Finding { line: 3, expected: "a\nb\n".into(), found: "b\na\n".into() };
     assert_eq!(finding.to_string(), "line 3:\n  - a\n  - b\n  + b\n  + a");
 }

@@ -1,4 +1,4 @@
-//! An EndpointSlice, distilled.
+//! Converts EndpointSlices.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,38 +9,44 @@ use ferrule_model::{
 };
 
 use super::Converted;
-use super::fields::{LinkLocal, Namespaced, Reader};
+use super::fields::{FieldReader, LinkLocal, Namespaced};
 use crate::api;
 
-/// A slice that was put. One that cannot be used counts as gone, so that what it said before does not linger.
+/// A slice that was added or modified. If it cannot be used, the change removes it, so that its previous state does not
+/// stay in effect.
 pub fn endpoint_slice(object: &api::EndpointSlice, own_node: &NodeName) -> Converted {
-    let mut reader = Reader::new(ObjectKind::EndpointSlice, &object.metadata);
+    let mut reader = FieldReader::new(ObjectKind::EndpointSlice, &object.metadata);
     if !reader.has_usable_name(&object.metadata, Namespaced::Yes) {
         return Converted { change: None, diagnostics: reader.diagnostics };
     }
     let name = SliceName::of(&object.metadata.namespace, &object.metadata.name);
     let slice =
-        if object.metadata.labels.headless.is_some() { None } else { distil(&mut reader, object, own_node) };
+        if object.metadata.labels.headless.is_some() { None } else { convert(&mut reader, object, own_node) };
     let trigger = slice.is_some().then(|| trigger_time(&mut reader, object)).flatten();
     Converted { change: Some(Change::Slice(name, slice, trigger)), diagnostics: reader.diagnostics }
 }
 
 /// A slice that was deleted.
 pub fn endpoint_slice_deleted(metadata: &api::ObjectMeta) -> Converted {
-    let usable = Reader::new(ObjectKind::EndpointSlice, metadata).has_usable_name(metadata, Namespaced::Yes);
+    let usable =
+        FieldReader::new(ObjectKind::EndpointSlice, metadata).has_usable_name(metadata, Namespaced::Yes);
     let name = SliceName::of(&metadata.namespace, &metadata.name);
     Converted { change: usable.then_some(Change::Slice(name, None, None)), diagnostics: Vec::new() }
 }
 
-fn distil(reader: &mut Reader, object: &api::EndpointSlice, own_node: &NodeName) -> Option<EndpointSlice> {
+fn convert(
+    reader: &mut FieldReader,
+    object: &api::EndpointSlice,
+    own_node: &NodeName,
+) -> Option<EndpointSlice> {
     let family = family(reader, &object.address_type)?;
-    let service = service_of(reader, &object.metadata)?;
+    let service = service_name(reader, &object.metadata)?;
     let ports = ports(reader, &object.ports);
-    let endpoints = endpoints(reader, object, (family, own_node));
+    let endpoints = endpoints(reader, object, family, own_node);
     Some(EndpointSlice { service, family, ports, endpoints: canonical_endpoints(endpoints) })
 }
 
-fn family(reader: &mut Reader, address_type: &str) -> Option<IpFamily> {
+fn family(reader: &mut FieldReader, address_type: &str) -> Option<IpFamily> {
     match address_type {
         "IPv4" => Some(IpFamily::V4),
         "IPv6" => Some(IpFamily::V6),
@@ -51,7 +57,7 @@ fn family(reader: &mut Reader, address_type: &str) -> Option<IpFamily> {
     }
 }
 
-fn service_of(reader: &mut Reader, metadata: &api::ObjectMeta) -> Option<ServiceName> {
+fn service_name(reader: &mut FieldReader, metadata: &api::ObjectMeta) -> Option<ServiceName> {
     const FIELD: &str = "metadata.labels[kubernetes.io/service-name]";
     match metadata.labels.service_name.as_deref() {
         None | Some("") => {
@@ -62,21 +68,22 @@ fn service_of(reader: &mut Reader, metadata: &api::ObjectMeta) -> Option<Service
     }
 }
 
-fn trigger_time(reader: &mut Reader, object: &api::EndpointSlice) -> Option<Timestamp> {
+fn trigger_time(reader: &mut FieldReader, object: &api::EndpointSlice) -> Option<Timestamp> {
     let text = object.metadata.annotations.last_change_trigger_time.as_deref();
     reader.time("metadata.annotations[endpoints.kubernetes.io/last-change-trigger-time]", text)
 }
 
-fn ports(reader: &mut Reader, objects: &[api::EndpointPort]) -> Box<[SlicePort]> {
-    let numbered = objects.iter().enumerate();
-    let mut ports: Vec<SlicePort> = numbered.filter_map(|(at, object)| port(reader, at, object)).collect();
+fn ports(reader: &mut FieldReader, objects: &[api::EndpointPort]) -> Box<[SlicePort]> {
+    let indexed = objects.iter().enumerate();
+    let mut ports: Vec<SlicePort> =
+        indexed.filter_map(|(index, object)| port(reader, index, object)).collect();
     ports.sort();
     ports.dedup();
     ports.into_boxed_slice()
 }
 
-fn port(reader: &mut Reader, at: usize, object: &api::EndpointPort) -> Option<SlicePort> {
-    let field = |name: &str| format!("ports[{at}].{name}");
+fn port(reader: &mut FieldReader, index: usize, object: &api::EndpointPort) -> Option<SlicePort> {
+    let field = |name: &str| format!("ports[{index}].{name}");
     let Some(name) = object.name.as_deref() else {
         reader.report(field("name"), Problem::Missing("the port is ignored"));
         return None;
@@ -95,14 +102,15 @@ fn port(reader: &mut Reader, at: usize, object: &api::EndpointPort) -> Option<Sl
 }
 
 fn endpoints(
-    reader: &mut Reader,
+    reader: &mut FieldReader,
     object: &api::EndpointSlice,
-    (family, own_node): (IpFamily, &NodeName),
+    family: IpFamily,
+    own_node: &NodeName,
 ) -> Vec<Endpoint> {
     let mut shared: Vec<Arc<Hints>> = Vec::new();
     let mut endpoints = Vec::with_capacity(object.endpoints.len());
-    for (at, endpoint) in object.endpoints.iter().enumerate() {
-        let Some(ip) = address(reader, at, endpoint, family) else { continue };
+    for (index, endpoint) in object.endpoints.iter().enumerate() {
+        let Some(ip) = address(reader, index, endpoint, family) else { continue };
         let node = endpoint.node_name.as_deref().unwrap_or_default();
         endpoints.push(Endpoint {
             ip,
@@ -114,14 +122,19 @@ fn endpoints(
     endpoints
 }
 
-/// Only the first address of an endpoint counts.
-fn address(reader: &mut Reader, at: usize, endpoint: &api::Endpoint, family: IpFamily) -> Option<IpAddr> {
-    let field = || format!("endpoints[{at}].addresses");
+/// Kubernetes ignores all but the first address of an endpoint.
+fn address(
+    reader: &mut FieldReader,
+    index: usize,
+    endpoint: &api::Endpoint,
+    family: IpFamily,
+) -> Option<IpAddr> {
+    let field = || format!("endpoints[{index}].addresses");
     let Some(text) = endpoint.addresses.first() else {
         reader.report(field(), Problem::Missing("the endpoint is ignored"));
         return None;
     };
-    let ip = reader.service_ip(|| format!("{}[0]", field()), text, LinkLocal::Refused)?;
+    let ip = reader.service_ip(|| format!("{}[0]", field()), text, LinkLocal::Rejected)?;
     if IpFamily::of(ip) != family {
         reader.report(format!("{}[0]", field()), Problem::OtherFamily(text.clone()));
         return None;
@@ -130,15 +143,15 @@ fn address(reader: &mut Reader, at: usize, endpoint: &api::Endpoint, family: IpF
 }
 
 fn conditions(object: &api::EndpointConditions) -> Conditions {
-    let absent = Conditions::READY;
+    let defaults = Conditions::READY;
     Conditions {
-        ready: object.ready.unwrap_or(absent.ready),
-        serving: object.serving.unwrap_or(absent.serving),
-        terminating: object.terminating.unwrap_or(absent.terminating),
+        ready: object.ready.unwrap_or(defaults.ready),
+        serving: object.serving.unwrap_or(defaults.serving),
+        terminating: object.terminating.unwrap_or(defaults.terminating),
     }
 }
 
-/// The endpoints of a slice mostly have the same few hints, so equal ones are kept once.
+/// The endpoints of a slice mostly share a few hints, so equal ones are stored once.
 fn hints(object: &api::EndpointHints, shared: &mut Vec<Arc<Hints>>) -> Option<Arc<Hints>> {
     if object.for_zones.is_empty() && object.for_nodes.is_empty() {
         return None;

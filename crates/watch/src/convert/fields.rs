@@ -1,4 +1,4 @@
-//! Reading single fields, with a diagnostic for each that cannot be used.
+//! Parses single fields, with a diagnostic for each invalid one.
 
 use std::net::IpAddr;
 
@@ -9,18 +9,17 @@ use ipnet::IpNet;
 
 use crate::api::ObjectMeta;
 
-/// The longest name any API server accepts for an object.
-const LONGEST_NAME: usize = 253;
+/// The API server's limit for names of objects.
+const MAX_NAME_LENGTH: usize = 253;
 
-/// The object being read and what was wrong with it so far.
-pub(super) struct Reader {
+/// The object that is being converted, and its diagnostics so far.
+pub(super) struct FieldReader {
     kind: ObjectKind,
     object: String,
     pub diagnostics: Vec<Diagnostic>,
 }
 
-impl Reader {
-    /// Starts on an object; its name counts with the namespace if it has one.
+impl FieldReader {
     pub fn new(kind: ObjectKind, metadata: &ObjectMeta) -> Self {
         let object = if metadata.namespace.is_empty() {
             metadata.name.clone()
@@ -30,7 +29,7 @@ impl Reader {
         Self { kind, object, diagnostics: Vec::new() }
     }
 
-    /// Notes that a field cannot be used.
+    /// Records that a field is invalid.
     pub fn report(&mut self, field: impl Into<String>, problem: Problem) {
         self.diagnostics.push(Diagnostic {
             kind: self.kind,
@@ -40,23 +39,23 @@ impl Reader {
         });
     }
 
-    /// Whether the object's own name, and namespace if it must have one, can be used.
+    /// Whether the object's name, and its namespace if it must have one, are valid. Reports if not.
     pub fn has_usable_name(&mut self, metadata: &ObjectMeta, namespaced: Namespaced) -> bool {
         let namespace_is_usable =
             namespaced == Namespaced::No || self.is_usable_name("metadata.namespace", &metadata.namespace);
         namespace_is_usable && self.is_usable_name("metadata.name", &metadata.name)
     }
 
-    /// Whether a name can be used; an empty one cannot.
+    /// Whether a name is valid; an empty one is not. Reports if not.
     pub fn is_usable_name(&mut self, field: &str, name: &str) -> bool {
-        let usable = !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(is_name_byte);
+        let usable = !name.is_empty() && name.len() <= MAX_NAME_LENGTH && name.bytes().all(is_name_byte);
         if !usable {
             self.report(field, Problem::UnusableName(name.to_string()));
         }
         usable
     }
 
-    /// An address, or a report.
+    /// An address; reports an invalid one.
     pub fn ip(&mut self, field: impl FnOnce() -> String, text: &str) -> Option<IpAddr> {
         let ip = parse_ip(text);
         if ip.is_none() {
@@ -65,7 +64,7 @@ impl Reader {
         ip
     }
 
-    /// An address that packets may be sent to in the name of a Service, or a report.
+    /// An address that may be a Service's or an endpoint's; reports an invalid or special one.
     pub fn service_ip(
         &mut self,
         field: impl Fn() -> String,
@@ -84,7 +83,7 @@ impl Reader {
         }
     }
 
-    /// A CIDR, or a report.
+    /// A CIDR; reports an invalid one.
     pub fn cidr(&mut self, field: impl FnOnce() -> String, text: &str) -> Option<IpNet> {
         let net = parse_cidr(text);
         if net.is_none() {
@@ -93,7 +92,7 @@ impl Reader {
         net
     }
 
-    /// A port number, or a report.
+    /// A port number; reports an invalid one.
     pub fn port(&mut self, field: impl FnOnce() -> String, number: i64) -> Option<u16> {
         let port = u16::try_from(number).ok().filter(|port| *port != 0);
         if port.is_none() {
@@ -102,7 +101,7 @@ impl Reader {
         port
     }
 
-    /// A protocol, or a report; an absent one is TCP, the API's default.
+    /// A protocol, by default TCP; reports an unknown one.
     pub fn protocol(&mut self, field: impl FnOnce() -> String, text: &str) -> Option<Protocol> {
         if text.is_empty() {
             return Some(Protocol::Tcp);
@@ -114,7 +113,7 @@ impl Reader {
         protocol
     }
 
-    /// A time, or a report; an absent one is nothing.
+    /// A time; reports an invalid one. An absent one is `None`.
     pub fn time(&mut self, field: &str, text: Option<&str>) -> Option<Timestamp> {
         let text = text?;
         let time = text.parse::<jiff::Timestamp>().ok();
@@ -125,21 +124,22 @@ impl Reader {
     }
 }
 
-/// Whether an address may be link-local, as the API server's validation has it for each field.
+/// Whether a field may hold a link-local address, as the API server validates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkLocal {
     Allowed,
-    Refused,
+    Rejected,
 }
 
-/// Whether a kind of object lives in a namespace.
+/// Whether objects of a kind have a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Namespaced {
     Yes,
     No,
 }
 
-/// The characters Kubernetes allows in names. Names end up in kernel comments and file-like text: nothing else does.
+/// The characters Kubernetes allows in names. Names are written into kernel comments and rule files, so no others may
+/// pass.
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }

@@ -1,27 +1,27 @@
-//! The ports of a Service, distilled.
+//! Converts the ports of a Service.
 
 use std::collections::HashSet;
 
 use ferrule_model::{PortName, Problem, Protocol, ServicePort};
 
-use super::fields::Reader;
+use super::fields::FieldReader;
 use crate::api;
 
-/// The usable ports, ordered by name and protocol. Of two that collide the first in the object counts.
-pub(super) fn service_ports(reader: &mut Reader, objects: &[api::ServicePort]) -> Box<[ServicePort]> {
+/// The valid ports, ordered by name and protocol. Of two that collide, the first in the object is used.
+pub(super) fn service_ports(reader: &mut FieldReader, objects: &[api::ServicePort]) -> Box<[ServicePort]> {
     let mut ports: Vec<ServicePort> = Vec::with_capacity(objects.len());
-    let mut seen = Seen::default();
-    for (at, object) in objects.iter().enumerate() {
-        if let Some(port) = service_port(reader, at, object) {
-            ports.extend(seen.first_of_its_kind(reader, at, port));
+    let mut used = UsedByPorts::default();
+    for (index, object) in objects.iter().enumerate() {
+        if let Some(port) = service_port(reader, index, object) {
+            ports.extend(used.claim(reader, index, port));
         }
     }
     ports.sort();
     ports.into_boxed_slice()
 }
 
-fn service_port(reader: &mut Reader, at: usize, object: &api::ServicePort) -> Option<ServicePort> {
-    let field = |name: &str| format!("spec.ports[{at}].{name}");
+fn service_port(reader: &mut FieldReader, index: usize, object: &api::ServicePort) -> Option<ServicePort> {
+    let field = |name: &str| format!("spec.ports[{index}].{name}");
     let name_is_usable = object.name.is_empty() || reader.is_usable_name(&field("name"), &object.name);
     let protocol = reader.protocol(|| field("protocol"), &object.protocol);
     let number = reader.port(|| field("port"), object.port);
@@ -33,23 +33,23 @@ fn service_port(reader: &mut Reader, at: usize, object: &api::ServicePort) -> Op
     Some(ServicePort { name: PortName::new(&object.name), protocol, number, node_port })
 }
 
-/// What earlier ports of the object have: no two may share a name, a number or a node port for one protocol.
+/// Names and numbers of earlier ports: no two ports may share one with the same protocol.
 #[derive(Default)]
-struct Seen {
+struct UsedByPorts {
     names: HashSet<(PortName, Protocol)>,
     numbers: HashSet<(u16, Protocol)>,
     node_ports: HashSet<(u16, Protocol)>,
 }
 
-impl Seen {
-    /// Drops a port that repeats a name or number, and a node port that repeats one; the API server allows neither.
-    fn first_of_its_kind(
+impl UsedByPorts {
+    /// Rejects a port with a name or number in use, and drops a node port in use; the API server allows neither.
+    fn claim(
         &mut self,
-        reader: &mut Reader,
-        at: usize,
+        reader: &mut FieldReader,
+        index: usize,
         mut port: ServicePort,
     ) -> Option<ServicePort> {
-        let field = |name: &str| format!("spec.ports[{at}].{name}");
+        let field = |name: &str| format!("spec.ports[{index}].{name}");
         let protocol = port.protocol;
         if self.names.contains(&(port.name.clone(), protocol)) {
             reader.report(field("name"), Problem::DuplicatePort(format!("port name {}", port.name)));

@@ -1,37 +1,37 @@
-//! What the API server fills in when an object is created, as far as a proxy reads it.
+//! The API server's defaults for new objects, as far as a proxy uses them.
 //!
-//! It never allocates: an object that needs an address or port of the server's choice goes without.
+//! Allocates nothing: addresses and ports that the API server would choose stay empty.
 
 use crate::api;
 
-const NAMESPACE: &str = "default";
+const DEFAULT_NAMESPACE: &str = "default";
 
-/// A namespace, and cluster IPs in both of their forms.
+/// Sets the namespace, and cluster IPs in both the singular and the plural field.
 pub(super) fn service(object: &mut api::Service) {
-    in_a_namespace(&mut object.metadata);
+    default_namespace(&mut object.metadata);
     let spec = &mut object.spec;
     if spec.cluster_ip.is_empty() {
         spec.cluster_ip = spec.cluster_ips.first().cloned().unwrap_or_default();
     } else if spec.cluster_ips.is_empty() {
         spec.cluster_ips = vec![spec.cluster_ip.clone()];
     }
-    // A family that cannot be told from its address is left to the converter, which says so.
+    // An address that cannot be parsed is left to the converter, which reports it.
     if spec.ip_families.is_empty() && spec.cluster_ips.len() > 1 {
         let family = |text: &String| if text.contains(':') { "IPv6" } else { "IPv4" };
         spec.ip_families = spec.cluster_ips.iter().map(|text| family(text).to_string()).collect();
     }
 }
 
-/// A namespace, and the empty name of the one port that needs none.
+/// Sets the namespace, and an empty name for ports without one.
 pub(super) fn endpoint_slice(object: &mut api::EndpointSlice) {
-    in_a_namespace(&mut object.metadata);
+    default_namespace(&mut object.metadata);
     for port in &mut object.ports {
         port.name.get_or_insert_default();
     }
 }
 
-fn in_a_namespace(metadata: &mut api::ObjectMeta) {
+fn default_namespace(metadata: &mut api::ObjectMeta) {
     if metadata.namespace.is_empty() {
-        metadata.namespace = NAMESPACE.into();
+        metadata.namespace = DEFAULT_NAMESPACE.into();
     }
 }

@@ -1,7 +1,7 @@
-//! The text of a manifest, read into API objects: YAML with any number of documents, JSON, and lists of either.
+//! Parses manifests into API objects: YAML with any number of documents, JSON, and lists in either.
 //!
-//! A text is good or bad as a whole, and a bad one is told with its line. Objects are as written; what an API server
-//! would have filled in is added by [`Object::fill_in`].
+//! One error rejects the whole text, with its line. Objects are as written; [`Object::apply_defaults`] adds the defaults
+//! of the API server.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -15,18 +15,18 @@ use super::defaults;
 use crate::api;
 use crate::convert::{self, Converted};
 
-/// An object of a manifest, and where it begins.
+/// An object and its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Its line, counted from 1; in a list that is JSON, the line of the list.
+    /// Counted from 1; for a list in JSON, the line of the list.
     pub line: usize,
-    /// A digest of its text, by which an unchanged object is known.
+    /// Digest of its text, to recognise an unchanged object.
     pub digest: u64,
-    /// The object.
+    /// As written, before defaults.
     pub object: Object,
 }
 
-/// An object of one of the kinds a proxy reads, or another.
+/// An object of a kind a proxy uses, or the name of another kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are Kubernetes' own")]
 pub enum Object {
@@ -34,17 +34,17 @@ pub enum Object {
     EndpointSlice(api::EndpointSlice),
     Node(api::Node),
     ServiceCidr(api::ServiceCidr),
-    /// A kind that a proxy has no use for.
+    /// A kind that a proxy does not use.
     Other(String),
 }
 
-/// What makes a text no manifest.
+/// Why a text is not a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub struct Fault {
-    /// The line, counted from 1.
+pub struct ManifestError {
+    /// Counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// What is wrong in that line.
     pub problem: String,
 }
 
@@ -59,7 +59,7 @@ struct List<T> {
 }
 
 impl Object {
-    /// What the object means; nothing for kinds that mean nothing.
+    /// The change it stands for; empty for kinds a proxy does not use.
     pub fn convert(&self, own_node: &NodeName) -> Converted {
         match self {
             Self::Service(object) => convert::service(object),
@@ -70,8 +70,8 @@ impl Object {
         }
     }
 
-    /// Fills in what the API server would have, for objects that no server has seen.
-    pub fn fill_in(&mut self) {
+    /// Adds the defaults an API server would have added.
+    pub fn apply_defaults(&mut self) {
         match self {
             Self::Service(object) => defaults::service(object),
             Self::EndpointSlice(object) => defaults::endpoint_slice(object),
@@ -79,20 +79,19 @@ impl Object {
         }
     }
 
-    /// An object of a kind out of whatever holds its fields.
-    fn read<E>(kind: &str, mut fields: impl Fields<Error = E>) -> Result<Self, E> {
+    fn decode<E>(kind: &str, mut fields: impl Decode<Error = E>) -> Result<Self, E> {
         Ok(match kind {
-            "Service" => Self::Service(fields.read()?),
-            "EndpointSlice" => Self::EndpointSlice(fields.read()?),
-            "Node" => Self::Node(fields.read()?),
-            "ServiceCIDR" => Self::ServiceCidr(fields.read()?),
+            "Service" => Self::Service(fields.decode()?),
+            "EndpointSlice" => Self::EndpointSlice(fields.decode()?),
+            "Node" => Self::Node(fields.decode()?),
+            "ServiceCIDR" => Self::ServiceCidr(fields.decode()?),
             other => Self::Other(other.to_string()),
         })
     }
 }
 
-/// Reads YAML, several documents in a row.
-pub fn yaml(text: &str) -> Result<Vec<Manifest>, Fault> {
+/// Parses YAML with any number of documents.
+pub fn yaml(text: &str) -> Result<Vec<Manifest>, ManifestError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut found = Vec::new();
     for (line, document) in documents(text) {
@@ -100,30 +99,30 @@ pub fn yaml(text: &str) -> Result<Vec<Manifest>, Fault> {
         if document.is_blank() {
             continue;
         }
-        let Kind { kind } = document.read()?;
+        let Kind { kind } = document.parse()?;
         if is_list(&kind) {
-            let list: List<Spanned<Value>> = document.read()?;
+            let list: List<Spanned<Value>> = document.parse()?;
             for item in list.items.unwrap_or_default() {
-                // Zero is "unknown".
+                // Zero means that the line is unknown.
                 let within = usize::try_from(item.referenced.line()).unwrap_or(0).max(1);
                 found.push(list_item(line + within - 1, item.value)?);
             }
         } else {
             let (line, digest) = (document.first_line(), digest(document.text));
-            found.push(Manifest { line, digest, object: Object::read(&kind, document)? });
+            found.push(Manifest { line, digest, object: Object::decode(&kind, document)? });
         }
     }
     Ok(found)
 }
 
-/// Reads one JSON object, which may be a list.
-pub fn json(text: &str) -> Result<Vec<Manifest>, Fault> {
-    let Kind { kind } = Json(text).read()?;
+/// Parses one JSON object, which may be a list.
+pub fn json(text: &str) -> Result<Vec<Manifest>, ManifestError> {
+    let Kind { kind } = Json(text).decode()?;
     if is_list(&kind) {
-        let list: List<Value> = Json(text).read()?;
+        let list: List<Value> = Json(text).decode()?;
         return list.items.unwrap_or_default().into_iter().map(|item| list_item(1, item)).collect();
     }
-    Ok(vec![Manifest { line: 1, digest: digest(text), object: Object::read(&kind, Json(text))? }])
+    Ok(vec![Manifest { line: 1, digest: digest(text), object: Object::decode(&kind, Json(text))? }])
 }
 
 /// `List`, and what `kubectl get --raw` gives: `ServiceList`, `EndpointSliceList`, …
@@ -131,8 +130,8 @@ fn is_list(kind: &str) -> bool {
     kind.ends_with("List")
 }
 
-fn list_item(line: usize, item: Value) -> Result<Manifest, Fault> {
-    let fault = |problem: String| Fault { line, problem };
+fn list_item(line: usize, item: Value) -> Result<Manifest, ManifestError> {
+    let fault = |problem: String| ManifestError { line, problem };
     let Some(kind) = item.get("kind").and_then(Value::as_str) else {
         return Err(fault("an item of the list has no kind".into()));
     };
@@ -141,19 +140,19 @@ fn list_item(line: usize, item: Value) -> Result<Manifest, Fault> {
         item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name")
     );
     let (kind, digest) = (kind.to_string(), digest(&item.to_string()));
-    let object = Object::read(&kind, Tree(item));
+    let object = Object::decode(&kind, Parsed(item));
     let object = object.map_err(|error| fault(format!("in the list's {named}: {error}")))?;
     Ok(Manifest { line, digest, object })
 }
 
-/// Something that holds the fields of an object, to be read as one kind or another.
-trait Fields {
+/// A document that can be decoded as any type.
+trait Decode {
     type Error;
 
-    fn read<T: DeserializeOwned>(&mut self) -> Result<T, Self::Error>;
+    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, Self::Error>;
 }
 
-/// A document of YAML, which begins on a line of its file.
+/// A YAML document and the line it starts on.
 #[derive(Clone, Copy)]
 struct Yaml<'a> {
     line: usize,
@@ -161,59 +160,58 @@ struct Yaml<'a> {
 }
 
 impl Yaml<'_> {
-    fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T, ManifestError> {
         serde_saphyr::from_str_with_options(self.text, options()).map_err(|error| {
             let within = error.location().and_then(|at| usize::try_from(at.line()).ok()).unwrap_or(0).max(1);
-            Fault { line: self.line + within - 1, problem: in_one_line(&error.to_string()) }
+            ManifestError { line: self.line + within - 1, problem: in_one_line(&error.to_string()) }
         })
     }
 
-    /// Nothing but white space and comments.
     fn is_blank(&self) -> bool {
-        self.text.lines().all(says_nothing)
+        self.text.lines().all(is_blank_or_comment)
     }
 
     fn first_line(&self) -> usize {
-        self.line + self.text.lines().position(|line| !says_nothing(line)).unwrap_or(0)
+        self.line + self.text.lines().position(|line| !is_blank_or_comment(line)).unwrap_or(0)
     }
 }
 
-fn says_nothing(line: &str) -> bool {
+fn is_blank_or_comment(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with('#')
 }
 
-impl Fields for Yaml<'_> {
-    type Error = Fault;
+impl Decode for Yaml<'_> {
+    type Error = ManifestError;
 
-    fn read<T: DeserializeOwned>(&mut self) -> Result<T, Fault> {
-        Yaml::read(self)
+    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, ManifestError> {
+        self.parse()
     }
 }
 
 struct Json<'a>(&'a str);
 
-impl Fields for Json<'_> {
-    type Error = Fault;
+impl Decode for Json<'_> {
+    type Error = ManifestError;
 
-    fn read<T: DeserializeOwned>(&mut self) -> Result<T, Fault> {
+    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, ManifestError> {
         serde_json::from_str(self.0)
-            .map_err(|error| Fault { line: error.line().max(1), problem: error.to_string() })
+            .map_err(|error| ManifestError { line: error.line().max(1), problem: error.to_string() })
     }
 }
 
-/// An item of a list, which is read before its kind is known.
-struct Tree(Value);
+/// An item of a list, which is parsed before its kind is known.
+struct Parsed(Value);
 
-impl Fields for Tree {
+impl Decode for Parsed {
     type Error = serde_json::Error;
 
-    fn read<T: DeserializeOwned>(&mut self) -> Result<T, serde_json::Error> {
+    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, serde_json::Error> {
         serde_json::from_value(self.0.take())
     }
 }
 
-/// A folder may hold as many objects as a cluster; limits against hostile nesting and aliases stay.
+/// A directory may hold as many objects as a cluster. Limits against hostile nesting and aliases stay in force.
 fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -235,16 +233,16 @@ fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Each document of a text with the line it starts on. Only a line that begins with `---` sets two apart.
+/// The documents of a text, each with the line it starts on. Only a line that begins with `---` separates two.
 fn documents(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let (mut start, mut started_on) = (0, 1);
     let mut at = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
-        let marks = line
+        let is_separator = line
             .strip_prefix("---")
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
-        if marks {
+        if is_separator {
             found.push((started_on, &text[start..at]));
             (start, started_on) = (at + "---".len(), index + 1);
         }

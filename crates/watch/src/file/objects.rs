@@ -1,6 +1,6 @@
-//! Which objects the files of a folder hold together, which of them count, and what of that is new.
+//! The objects of all files of a directory: which of them are in effect, and what changed.
 //!
-//! Remembers names and digests only: the objects themselves are the model's.
+//! Keeps names and digests only. The objects themselves are in the model.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -13,101 +13,105 @@ use super::manifest::{Manifest, Object};
 use crate::api::ObjectMeta;
 use crate::convert;
 
-/// The name of an object, of whatever kind.
+/// Kind and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ObjectKey {
     kind: ObjectKind,
-    /// Empty where there is none.
+    /// Empty for objects without a namespace.
     namespace: String,
     name: String,
 }
 
 /// An object in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct FileObject {
     pub key: Arc<ObjectKey>,
     pub digest: u64,
-    /// Its place among the file's objects.
-    pub at: usize,
+    /// Position in the file, counted in objects.
+    pub index: usize,
     pub line: usize,
     pub file: Arc<OsStr>,
 }
 
-/// An object that does not count, since another of that name does.
+/// An object that is ignored because an earlier one has the same name.
 #[derive(Debug)]
 pub(super) struct Duplicate {
-    pub held: Held,
-    /// The file of the other.
-    pub counts: Arc<OsStr>,
+    pub object: FileObject,
+    /// The file of the one that is used.
+    pub effective_in: Arc<OsStr>,
 }
 
-/// What a folder says that it did not say before.
+/// The difference between the files and what is in effect.
 #[derive(Debug, Default)]
-pub(super) struct News {
-    pub put: Vec<Held>,
-    pub gone: BTreeSet<Arc<ObjectKey>>,
+pub(super) struct ObjectDiff {
+    pub put: Vec<FileObject>,
+    pub removed: BTreeSet<Arc<ObjectKey>>,
     pub duplicates: Vec<Duplicate>,
 }
 
-/// The objects that count, as they were last told.
+/// The objects in effect, with their digests.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    counting: HashMap<Arc<ObjectKey>, u64>,
-    /// The duplicates that were told.
-    told: HashSet<(Arc<ObjectKey>, Arc<OsStr>)>,
+    effective: HashMap<Arc<ObjectKey>, u64>,
+    reported_duplicates: HashSet<(Arc<ObjectKey>, Arc<OsStr>)>,
 }
 
 impl Objects {
-    /// What a file holds of use; Nodes other than the own one are of none.
-    pub(super) fn held_by(&self, file: &OsStr, manifests: &[Manifest], own_node: &NodeName) -> Vec<Held> {
+    /// The objects of a file that a proxy uses. Nodes other than our own are left out.
+    pub(super) fn in_file(
+        &self,
+        file: &OsStr,
+        manifests: &[Manifest],
+        own_node: &NodeName,
+    ) -> Vec<FileObject> {
         let file: Arc<OsStr> = file.into();
-        let held = manifests.iter().enumerate().filter_map(|(at, manifest)| {
-            let key = ObjectKey::of(&manifest.object, own_node)?;
-            // The same name is kept once, however often files are read again.
+        let objects = manifests.iter().enumerate().filter_map(|(index, manifest)| {
+            let key = ObjectKey::from_object(&manifest.object, own_node)?;
+            // Names are shared, so that rereading a file does not allocate them again.
             let key =
-                self.counting.get_key_value(&key).map_or_else(|| Arc::new(key), |(known, _)| known.clone());
-            Some(Held { key, digest: manifest.digest, at, line: manifest.line, file: file.clone() })
+                self.effective.get_key_value(&key).map_or_else(|| Arc::new(key), |(known, _)| known.clone());
+            Some(FileObject { key, digest: manifest.digest, index, line: manifest.line, file: file.clone() })
         });
-        held.collect()
+        objects.collect()
     }
 
-    /// Holds all objects, in the order in which they count, against those last told.
-    pub(super) fn news<'a>(&mut self, all: impl Iterator<Item = &'a Held>) -> News {
-        let mut news = News::default();
-        let mut now: HashMap<&ObjectKey, &Held> = HashMap::with_capacity(self.counting.len());
-        let mut still = HashSet::new();
-        for held in all {
-            if let Some(first) = now.get(&*held.key) {
-                let name = (held.key.clone(), held.file.clone());
-                if !self.told.contains(&name) {
-                    news.duplicates.push(Duplicate { held: held.clone(), counts: first.file.clone() });
+    /// Compares all objects, in order of precedence, with those in effect.
+    pub(super) fn diff<'a>(&mut self, all: impl Iterator<Item = &'a FileObject>) -> ObjectDiff {
+        let mut diff = ObjectDiff::default();
+        let mut now: HashMap<&ObjectKey, &FileObject> = HashMap::with_capacity(self.effective.len());
+        let mut duplicates = HashSet::new();
+        for object in all {
+            if let Some(first) = now.get(&*object.key) {
+                let name = (object.key.clone(), object.file.clone());
+                if !self.reported_duplicates.contains(&name) {
+                    let effective_in = first.file.clone();
+                    diff.duplicates.push(Duplicate { object: object.clone(), effective_in });
                 }
-                still.insert(name);
+                duplicates.insert(name);
                 continue;
             }
-            now.insert(&held.key, held);
-            if self.counting.get(&held.key) != Some(&held.digest) {
-                news.put.push(held.clone());
+            now.insert(&object.key, object);
+            if self.effective.get(&object.key) != Some(&object.digest) {
+                diff.put.push(object.clone());
             }
         }
-        self.told = still;
-        news.gone = self.counting.keys().filter(|key| !now.contains_key(&***key)).cloned().collect();
-        news
+        self.reported_duplicates = duplicates;
+        diff.removed = self.effective.keys().filter(|key| !now.contains_key(&***key)).cloned().collect();
+        diff
     }
 
-    /// How many Services count.
+    /// Number of Services in effect.
     pub(super) fn services(&self) -> usize {
-        self.counting.keys().filter(|key| key.kind == ObjectKind::Service).count()
+        self.effective.keys().filter(|key| key.kind == ObjectKind::Service).count()
     }
 
-    /// Remembers that an object was told.
-    pub(super) fn count(&mut self, held: Held) {
-        self.counting.insert(held.key, held.digest);
+    pub(super) fn set_effective(&mut self, object: FileObject) {
+        self.effective.insert(object.key, object.digest);
     }
 
-    /// Forgets an object and says what that means.
-    pub(super) fn forget(&mut self, key: &ObjectKey) -> Option<Change> {
-        self.counting.remove(key);
+    /// Removes an object; returns the change that deletes it.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Change> {
+        self.effective.remove(key);
         let metadata =
             ObjectMeta { name: key.name.clone(), namespace: key.namespace.clone(), ..ObjectMeta::default() };
         match key.kind {
@@ -124,12 +128,12 @@ impl ObjectKey {
         self.kind
     }
 
-    fn of(object: &Object, own_node: &NodeName) -> Option<Self> {
+    fn from_object(object: &Object, own_node: &NodeName) -> Option<Self> {
         let (kind, metadata) = kind_and_metadata(object)?;
-        let is_foreign = kind == ObjectKind::Node && metadata.name != own_node.as_str();
+        let is_other_node = kind == ObjectKind::Node && metadata.name != own_node.as_str();
         let is_namespaced = matches!(kind, ObjectKind::Service | ObjectKind::EndpointSlice);
         let namespace = if is_namespaced { metadata.namespace.clone() } else { String::new() };
-        (!is_foreign).then(|| Self { kind, namespace, name: metadata.name.clone() })
+        (!is_other_node).then(|| Self { kind, namespace, name: metadata.name.clone() })
     }
 }
 

@@ -1,47 +1,48 @@
-//! What is wrong with a folder of manifests, said to the user.
+//! Problems of manifests, as messages for the operator.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Something about a file that the user should know.
+/// A problem of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblem {
-    /// The file, or the folder itself.
+    /// The file, or the directory itself.
     pub file: PathBuf,
-    /// The line, counted from 1, if it is about one.
+    /// Counted from 1; `None` if the problem is not one of a line.
     pub line: Option<usize>,
-    /// What is wrong, and what follows from it.
-    pub what: Wrong,
+    /// The problem and its consequence.
+    pub kind: ProblemKind,
 }
 
-/// What is wrong with a file.
+/// The kinds of problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum ProblemKind {
     /// It cannot be opened or read.
     Unreadable(String),
-    /// It is no manifest.
+    /// It is not a manifest.
     Broken(String),
-    /// It has an object that another file, or an earlier part of the same one, has too.
+    /// It has an object that is already in another file, or earlier in the same one.
     Duplicate {
-        /// The object's kind and name.
+        /// Kind and name.
         object: String,
-        /// The file whose object counts.
-        counts: PathBuf,
+        /// The file whose object is used.
+        effective_in: PathBuf,
     },
-    /// It has an object of a kind that a proxy does not read. Said once for each kind.
+    /// It has an object of a kind that a proxy does not use. Reported once for each kind.
     UnusedKind(String),
-    /// A Service without a cluster IP, and nobody to give it one.
+    /// A Service without a cluster IP. Without an API server, none is allocated.
     NoClusterIp(String),
 }
 
 impl FileProblem {
-    /// Whether it is only a note: everything is served as the files say.
+    /// Whether it is for information only: everything in the files is served.
     pub fn is_note(&self) -> bool {
-        match self.what {
-            Wrong::UnusedKind(_) => true,
-            Wrong::Unreadable(_) | Wrong::Broken(_) | Wrong::Duplicate { .. } | Wrong::NoClusterIp(_) => {
-                false
-            }
+        match self.kind {
+            ProblemKind::UnusedKind(_) => true,
+            ProblemKind::Unreadable(_)
+            | ProblemKind::Broken(_)
+            | ProblemKind::Duplicate { .. }
+            | ProblemKind::NoClusterIp(_) => false,
         }
     }
 }
@@ -52,23 +53,23 @@ impl fmt::Display for FileProblem {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}", self.what)
+        write!(f, ": {}", self.kind)
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(why) => write!(f, "cannot be read ({why}), its objects stay as they were"),
             Self::Broken(why) => write!(f, "{why}; the file's objects stay as they were"),
-            Self::Duplicate { object, counts } => {
-                write!(f, "{object} is in {} too, where it counts; ignored here", counts.display())
+            Self::Duplicate { object, effective_in } => {
+                write!(f, "{object} is already in {}; ignored here", effective_in.display())
             }
             Self::UnusedKind(kind) => {
-                write!(f, "kind \"{}\" is none a proxy reads, ignored", kind.escape_debug())
+                write!(f, "kind \"{}\" is not used by a proxy, ignored", kind.escape_debug())
             }
             Self::NoClusterIp(service) => {
-                write!(f, "Service {service} has no clusterIP and nobody here gives it one, not served")
+                write!(f, "Service {service} has no clusterIP, and none is allocated here; not served")
             }
         }
     }

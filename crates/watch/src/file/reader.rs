@@ -1,8 +1,8 @@
-//! Reads files on threads of their own, so that one that never answers costs nothing but itself.
+//! Reads files with a timeout, on separate threads, so that a file that blocks affects no other.
 //!
-//! A dead network file system, a file with a lease, or a pipe of the kernel under a link can hold a reader for ever, and
-//! nothing can call it back. Such a file is given up on after a while and left to its thread; while that is stuck, the file
-//! is not asked again. What the bytes mean is not known here: see [`super::manifest`].
+//! A dead network file system, a file with a lease, or a kernel pipe behind a symbolic link can block a read for ever, and
+//! such a read cannot be cancelled. After the timeout it is abandoned together with its thread; the file is not read again
+//! until that thread returns. Does not interpret the bytes: see [`super::manifest`].
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,43 +16,45 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-/// How long one file, or the list of the folder, may take.
+/// Limit for one file, and for listing the directory.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// More threads than this are not given away to files that never answered.
+/// Limit for abandoned threads; beyond it, files that were never read before are not tried.
 const MAX_STUCK: usize = 8;
-/// A manifest with a hundred thousand objects has less.
+/// A manifest with a hundred thousand objects is smaller.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// By what a changed file is known.
+/// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// When the file or what is known of it last changed: seconds and nanoseconds.
+    /// `ctime`: seconds and nanoseconds.
     pub changed: (i64, i64),
 }
 
-/// A file to be read unless it still has this stamp.
+/// Asks for the content of a file unless it still has the known stamp.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ReadRequest {
     pub path: PathBuf,
     pub known: Option<Stamp>,
 }
 
-/// What there is at a path.
+/// What was found at a path.
 #[derive(Debug)]
-pub(super) enum Found {
-    /// No file: it went, or is something else.
-    Nothing,
-    /// The file with the stamp that is known.
+pub(super) enum FileState {
+    /// No regular file.
+    Absent,
+    /// The file still has the known stamp.
     Unchanged,
-    /// A file, and the bytes in it.
-    File { stamp: Stamp, bytes: Vec<u8> },
+    Content {
+        stamp: Stamp,
+        bytes: Vec<u8>,
+    },
 }
 
-/// Reads files, and remembers those that do not answer.
+/// Reads files, and keeps track of those that block.
 #[derive(Debug)]
 pub(super) struct FileReader {
     timeout: Duration,
@@ -65,12 +67,10 @@ impl Default for FileReader {
     }
 }
 
-/// What was read of a file.
-pub(super) type ReadFile = (PathBuf, io::Result<Found>);
+pub(super) type ReadResult = (PathBuf, io::Result<FileState>);
 
 impl FileReader {
-    /// Reads files.
-    pub(super) fn read(&mut self, files: Vec<Wanted>) -> Vec<ReadFile> {
+    pub(super) fn read(&mut self, files: Vec<ReadRequest>) -> Vec<ReadResult> {
         self.stuck.retain(|_, thread| !thread.is_finished());
         let mut read = Vec::with_capacity(files.len());
         let mut left = files;
@@ -80,7 +80,7 @@ impl FileReader {
         read
     }
 
-    /// The names in a folder, after something else was done with it that may take as long.
+    /// The names in a directory. `before` runs first, under the same timeout.
     pub(super) fn names(
         &mut self,
         folder: &Path,
@@ -91,68 +91,68 @@ impl FileReader {
             return Err(timed_out());
         }
         let path = folder.to_owned();
-        let work = Work::begin(move |answer| {
-            drop(answer.send(before().and_then(|()| names_in(&path))));
+        let worker = Worker::start(move |results| {
+            drop(results.send(before().and_then(|()| names_in(&path))));
         })?;
-        work.answers.recv_timeout(self.timeout).unwrap_or_else(|_| {
-            self.stuck.insert(folder.to_owned(), work.thread);
+        worker.results.recv_timeout(self.timeout).unwrap_or_else(|_| {
+            self.stuck.insert(folder.to_owned(), worker.thread);
             Err(timed_out())
         })
     }
 
-    /// Reads files until one does not answer; gives those that are left.
-    fn read_until_stuck(&mut self, files: Vec<Wanted>, read: &mut Vec<ReadFile>) -> Vec<Wanted> {
-        let (refused, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| self.is_refused(file));
-        read.extend(refused.into_iter().map(|file| (file.path, Err(timed_out()))));
-        let todo = files.clone();
-        let begun = Work::begin(move |answer| {
-            // Nobody takes the answer any more once one took too long.
-            let _ = todo.into_iter().try_for_each(|file| answer.send(file.examine()));
+    /// Reads files until one blocks; returns the rest.
+    fn read_until_stuck(&mut self, files: Vec<ReadRequest>, read: &mut Vec<ReadResult>) -> Vec<ReadRequest> {
+        let (skipped, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| self.is_skipped(file));
+        read.extend(skipped.into_iter().map(|file| (file.path, Err(timed_out()))));
+        let requests = files.clone();
+        let started = Worker::start(move |results| {
+            // The receiver is gone once a file took too long.
+            let _ = requests.into_iter().try_for_each(|file| results.send(file.read()));
         });
         let mut files = files.into_iter();
-        let work = match begun {
-            Ok(work) => work,
+        let worker = match started {
+            Ok(worker) => worker,
             Err(error) => {
-                let failed = |file: Wanted| (file.path, Err(io::Error::new(error.kind(), error.to_string())));
+                let failed =
+                    |file: ReadRequest| (file.path, Err(io::Error::new(error.kind(), error.to_string())));
                 read.extend(files.map(failed));
                 return Vec::new();
             }
         };
         while let Some(file) = files.next() {
-            let Ok(found) = work.answers.recv_timeout(self.timeout) else {
+            let Ok(state) = worker.results.recv_timeout(self.timeout) else {
                 read.push((file.path.clone(), Err(timed_out())));
-                self.stuck.insert(file.path, work.thread);
+                self.stuck.insert(file.path, worker.thread);
                 return files.collect();
             };
-            read.push((file.path, found));
+            read.push((file.path, state));
         }
         Vec::new()
     }
 
-    /// A file that is stuck is not asked again; where many are, no file that never answered is.
-    fn is_refused(&self, file: &Wanted) -> bool {
+    /// Skips files whose reader is stuck; with many stuck readers, also files that were never read.
+    fn is_skipped(&self, file: &ReadRequest) -> bool {
         self.stuck.contains_key(&file.path) || file.known.is_none() && self.stuck.len() >= MAX_STUCK
     }
 }
 
 fn timed_out() -> io::Error {
-    let problem = "it does not answer; is it on a dead network file system, or no ordinary file?";
+    let problem = "reading timed out; is it on a dead network file system, or not a regular file?";
     io::Error::new(io::ErrorKind::TimedOut, problem)
 }
 
-impl Wanted {
-    /// Looks at the file, and reads it if it is another than the known one.
-    fn examine(&self) -> io::Result<Found> {
+impl ReadRequest {
+    fn read(&self) -> io::Result<FileState> {
         let stamp = match fs::metadata(&self.path) {
-            Ok(file) if file.is_file() => Stamp::of(&file),
-            Ok(_) => return Ok(Found::Nothing),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Ok(file) if file.is_file() => Stamp::new(&file),
+            Ok(_) => return Ok(FileState::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileState::Absent),
             Err(error) => return Err(error),
         };
         if self.known == Some(stamp) {
-            return Ok(Found::Unchanged);
+            return Ok(FileState::Unchanged);
         }
-        // A pipe that took the file's place is not waited for, nor is the holder of a lease.
+        // Does not block on a pipe that replaced the file, nor on the holder of a lease.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path)?;
         let mut bytes = Vec::with_capacity(usize::try_from(stamp.size.min(MAX_BYTES)).unwrap_or_default());
@@ -160,12 +160,12 @@ impl Wanted {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(io::Error::other(format!("it has more than {} MiB", MAX_BYTES >> 20)));
         }
-        Ok(Found::File { stamp, bytes })
+        Ok(FileState::Content { stamp, bytes })
     }
 }
 
 impl Stamp {
-    fn of(file: &fs::Metadata) -> Self {
+    fn new(file: &fs::Metadata) -> Self {
         Self {
             device: file.dev(),
             inode: file.ino(),
@@ -180,18 +180,19 @@ fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
 }
 
-/// A thread at work, and what comes of it.
-struct Work<T> {
-    answers: Receiver<T>,
+/// A thread and its results.
+struct Worker<T> {
+    results: Receiver<T>,
     thread: JoinHandle<()>,
 }
 
-impl<T: Send + 'static> Work<T> {
-    fn begin(work: impl FnOnce(&SyncSender<T>) + Send + 'static) -> io::Result<Self> {
-        // One at a time: what was read waits here until it is taken in.
-        let (answer, answers) = sync_channel(1);
-        let thread = thread::Builder::new().name("manifest-reader".into()).spawn(move || work(&answer))?;
-        Ok(Self { answers, thread })
+impl<T: Send + 'static> Worker<T> {
+    fn start(work: impl FnOnce(&SyncSender<T>) + Send + 'static) -> io::Result<Self> {
+        // A capacity of one bounds the memory: the thread is at most one file ahead.
+        let (results_tx, results) = sync_channel(1);
+        let thread =
+            thread::Builder::new().name("manifest-reader".into()).spawn(move || work(&results_tx))?;
+        Ok(Self { results, thread })
     }
 }
 

@@ -1,7 +1,7 @@
-//! Where the API server's address and our credentials come from.
+//! The API server's address and our credentials.
 //!
-//! All ways end in a kubeconfig, in memory where there is no file, so that there is one way on from here. What it names,
-//! certificates say, is read again for each [connection](super::connector); the kubeconfig itself only once.
+//! Every source is turned into a kubeconfig, in memory if there is no file, so that the code behind it has one case. The
+//! kubeconfig is read once; the files it names, such as certificates, for each [connection](super::connector).
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,32 +18,32 @@ use super::{SecretUrl, StartError};
 const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// Where the API server's address and our credentials come from.
+/// Where address and credentials come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiAccess {
     /// The pod's service account.
     InCluster,
     /// A kubeconfig file.
     Kubeconfig {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// A URL that replaces the one in the file.
         master: Option<SecretUrl>,
     },
     /// A URL without credentials.
     Master {
-        /// The URL.
+        /// Given on the command line.
         url: SecretUrl,
     },
 }
 
 impl ApiAccess {
-    /// The files that are read for it, now and later.
+    /// All files it depends on, including those the kubeconfig names.
     pub fn files(&self) -> Vec<PathBuf> {
         match self {
             Self::InCluster => [CA_FILE, TOKEN_FILE].map(PathBuf::from).to_vec(),
             Self::Kubeconfig { path, .. } => {
-                let named = Kubeconfig::read_from(path).map(|kubeconfig| files_in(&kubeconfig));
+                let named = Kubeconfig::read_from(path).map(|kubeconfig| files_named_in(&kubeconfig));
                 [vec![path.clone()], named.unwrap_or_default()].concat()
             }
             Self::Master { .. } => Vec::new(),
@@ -51,16 +51,15 @@ impl ApiAccess {
     }
 }
 
-/// The files that a kubeconfig names.
-fn files_in(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
+fn files_named_in(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
     let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
     let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
-    let of_users = users.flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]);
-    let of_clusters = clusters.map(|cluster| &cluster.certificate_authority);
-    of_clusters.chain(of_users).flatten().map(PathBuf::from).collect()
+    let user_files = users.flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]);
+    let cluster_files = clusters.map(|cluster| &cluster.certificate_authority);
+    cluster_files.chain(user_files).flatten().map(PathBuf::from).collect()
 }
 
-/// How we introduce ourselves, in kube-proxy's form: `kube-proxy/v1.37.1 (linux/amd64) ferrule/0.1.0`.
+/// The `User-Agent` header, in kube-proxy's form: `kube-proxy/v1.37.1 (linux/amd64) ferrule/0.1.0`.
 pub fn user_agent(program: &str, kubernetes: &str) -> String {
     let architecture = match env::consts::ARCH {
         "x86_64" => "amd64",
@@ -74,10 +73,10 @@ pub fn user_agent(program: &str, kubernetes: &str) -> String {
     )
 }
 
-/// A kubeconfig, read, and how it is called in messages.
+/// A kubeconfig that was read, and its origin for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
-    /// Without the secrets that its addresses had.
+    /// URLs in it carry no secrets; `server` and `proxy` have those.
     kubeconfig: Kubeconfig,
     server: SecretUrl,
     proxy: Option<SecretUrl>,
@@ -92,7 +91,6 @@ enum Origin {
 }
 
 impl Access {
-    /// Reads what there is to read once.
     pub(super) fn read(access: &ApiAccess) -> Result<Self, StartError> {
         match access {
             ApiAccess::InCluster => in_cluster(),
@@ -102,24 +100,29 @@ impl Access {
                 let cluster = Cluster { server: Some(server.shown().into()), ..Cluster::default() };
                 let mut user = AuthInfo::default();
                 server.authenticate(&mut user);
-                Ok(Self { kubeconfig: of_parts(cluster, user), server, proxy: None, origin: Origin::Url })
+                Ok(Self {
+                    kubeconfig: kubeconfig_from(cluster, user),
+                    server,
+                    proxy: None,
+                    origin: Origin::Url,
+                })
             }
         }
     }
 
-    /// The configuration of the client, with the certificates as they are now.
+    /// The client configuration, with the current certificates.
     pub(super) async fn config(&self) -> Result<Config, StartError> {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(self.kubeconfig.clone(), &options).await;
-        config.map_err(|error| self.refused(&error))
+        config.map_err(|error| self.start_error(&error))
     }
 
-    /// The proxy that the kubeconfig asks for; the environment's is not asked here.
+    /// The proxy named in the kubeconfig. Does not consult the environment.
     pub(super) fn proxy_url(&self) -> Option<&SecretUrl> {
         self.proxy.as_ref()
     }
 
-    fn refused(&self, error: &(dyn std::error::Error + 'static)) -> StartError {
+    fn start_error(&self, error: &(dyn std::error::Error + 'static)) -> StartError {
         let problem = with_causes(error);
         match &self.origin {
             Origin::File(path) => StartError::Kubeconfig { path: path.clone(), problem },
@@ -128,7 +131,7 @@ impl Access {
         }
     }
 
-    /// The API server's address, as it was given.
+    /// The API server's address as configured.
     pub(super) fn server(&self) -> &SecretUrl {
         &self.server
     }
@@ -160,7 +163,7 @@ fn from_file(path: &Path, master: Option<&SecretUrl>) -> Result<Access, StartErr
     let users = kubeconfig.auth_infos.iter_mut().filter(|named| Some(&named.name) == context.user.as_ref());
     for user in users.filter_map(|named| named.auth_info.as_mut()) {
         server.authenticate(user);
-        if let Some(problem) = user.token.as_ref().and_then(problem_with_token) {
+        if let Some(problem) = user.token.as_ref().and_then(token_problem) {
             return Err(unusable(format!("the token of its user \"{}\" {problem}", user_name(&context))));
         }
     }
@@ -176,8 +179,8 @@ fn user_name(context: &Context) -> String {
     context.user.as_deref().unwrap_or_default().escape_debug().to_string()
 }
 
-/// Why a token cannot be sent. The client would panic over it.
-fn problem_with_token(token: &SecretString) -> Option<&'static str> {
+/// Why a token cannot be sent. The client library panics on such tokens.
+fn token_problem(token: &SecretString) -> Option<&'static str> {
     let token = token.expose_secret();
     if token.is_empty() {
         return Some("is empty");
@@ -186,7 +189,7 @@ fn problem_with_token(token: &SecretString) -> Option<&'static str> {
     (!is_sendable).then_some("has a line end or another character that no header may have")
 }
 
-/// The service account that Kubernetes mounts into every pod.
+/// Uses the service account that Kubernetes mounts into every pod.
 fn in_cluster() -> Result<Access, StartError> {
     let variable = |name: &str| {
         let value = env::var(name).ok().filter(|value| !value.is_empty());
@@ -206,10 +209,15 @@ fn in_cluster() -> Result<Access, StartError> {
     };
     let user = AuthInfo { token_file: Some(TOKEN_FILE.to_owned()), ..AuthInfo::default() };
     info!("Neither kubeconfig file nor master URL was specified, falling back to in-cluster config");
-    Ok(Access { kubeconfig: of_parts(cluster, user), server, proxy: None, origin: Origin::ServiceAccount })
+    Ok(Access {
+        kubeconfig: kubeconfig_from(cluster, user),
+        server,
+        proxy: None,
+        origin: Origin::ServiceAccount,
+    })
 }
 
-fn of_parts(cluster: Cluster, user: AuthInfo) -> Kubeconfig {
+fn kubeconfig_from(cluster: Cluster, user: AuthInfo) -> Kubeconfig {
     let name = || "ferrule".to_string();
     let context = Context { cluster: name(), user: Some(name()), ..Context::default() };
     Kubeconfig {

@@ -1,14 +1,20 @@
-//! What to do about the failures operators meet most.
+//! Advice for the operator about the most frequent failures.
 
 use std::error::Error;
 use std::io;
 use std::iter;
 
 use kube::client::AuthError;
-use rustls::{AlertDescription, CertificateError, Error as TlsError};
+use rustls::{AlertDescription, CertificateError, Error as TlsError, PeerIncompatible};
 
-/// The cause of a failure, in few words, and the advice to put behind it.
-pub(super) fn on_transport(error: &(dyn Error + 'static)) -> (String, String) {
+/// The innermost cause of a failure, and advice to append to it.
+pub(super) struct Explained {
+    pub cause: String,
+    /// Empty, or starts with `; `.
+    pub advice: String,
+}
+
+pub(super) fn on_transport(error: &(dyn Error + 'static)) -> Explained {
     for cause in causes(error) {
         let advice = match (cause.downcast_ref::<TlsError>(), cause.downcast_ref::<io::Error>()) {
             (Some(tls), _) => on_tls(tls),
@@ -16,13 +22,13 @@ pub(super) fn on_transport(error: &(dyn Error + 'static)) -> (String, String) {
             _ => None,
         };
         if let Some(advice) = advice {
-            return (innermost(error), format!("; {advice}"));
+            return Explained { cause: innermost(error), advice: format!("; {advice}") };
         }
     }
-    (innermost(error), String::new())
+    Explained { cause: innermost(error), advice: String::new() }
 }
 
-/// What to do about an answer of the API server.
+/// Advice about an error response, or an empty string.
 pub(super) fn on_status(status: u16, message: &str) -> &'static str {
     match status {
         401 => "; are the token or client certificate still valid, and of this cluster?",
@@ -32,7 +38,7 @@ pub(super) fn on_status(status: u16, message: &str) -> &'static str {
     }
 }
 
-/// An error and its causes, also those that an I/O error carries inside.
+/// An error and its causes, including those wrapped in an I/O error.
 pub(super) fn causes<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -40,14 +46,14 @@ pub(super) fn causes<'a>(
         let error: &'a (dyn Error + 'static) = *error;
         let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         let next = inside.map(|inside| inside as &(dyn Error + 'static)).or_else(|| error.source());
-        // What a parser quotes of a plugin's output is behind this one.
+        // The cause of this one quotes the output of a credential plugin, which holds a token.
         next.filter(|_| !matches!(error.downcast_ref(), Some(AuthError::AuthExecParse(_))))
     })
 }
 
-/// What an error says, but for what a credential plugin printed: that is where its token would be.
+/// The message of an error, without the output of a credential plugin, which may hold a token.
 pub(super) fn without_secrets(error: &(dyn Error + 'static)) -> String {
-    // It repeats its cause in its own words.
+    // The message of this one repeats its cause.
     if matches!(error.downcast_ref(), Some(kube::Error::Auth(_))) {
         return "the credentials cannot be used".into();
     }
@@ -63,6 +69,10 @@ pub(super) fn without_secrets(error: &(dyn Error + 'static)) -> String {
 }
 
 fn innermost(error: &(dyn Error + 'static)) -> String {
+    // The library's own words for this end with a link to its manual.
+    if causes(error).any(|cause| cause.to_string().contains("without sending TLS close_notify")) {
+        return "the connection was cut off".into();
+    }
     let last = causes(error).last().map(without_secrets).unwrap_or_default();
     last.lines().collect::<Vec<_>>().join(" ")
 }
@@ -77,6 +87,11 @@ fn on_tls(error: &TlsError) -> Option<&'static str> {
             | AlertDescription::UnknownCA
             | AlertDescription::CertificateRequired,
         ) => Some("the API server does not accept our client certificate; has it expired?"),
+        TlsError::AlertReceived(AlertDescription::ProtocolVersion)
+        | TlsError::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+        ) => Some("the API server speaks neither TLS 1.2 nor TLS 1.3; is something else in its place?"),
         TlsError::InvalidMessage(_) => Some("is this an https address?"),
         _ => None,
     }
@@ -103,12 +118,12 @@ fn on_certificate(problem: &CertificateError) -> &'static str {
 fn on_system(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => {
-            Some("nobody listens there; is the API server running and its address right?")
+            Some("nothing listens there; is the API server running and its address right?")
         }
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             Some("is the address right, and is there a route to it from this node?")
         }
-        // The resolver's errors have no kind of their own.
+        // Errors of the resolver have no `ErrorKind`.
         _ if error.to_string().contains("failed to lookup address") => {
             Some("is the host name right, and does this node's DNS work without the cluster's?")
         }

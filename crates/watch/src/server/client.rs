@@ -1,17 +1,18 @@
-//! Requests beside the watches: creating and patching objects, Events above all.
+//! Requests beside the watches: creating and patching objects, mostly Events.
 
 use std::sync::Arc;
 use std::sync::mpsc;
 
 use http::Method;
 use hyper::body::Bytes;
+use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::ApiError;
-use super::connection::{Ask, Connection};
+use super::connection::{ApiRequest, Connection, Content};
 use super::events::Encoding;
 
-/// A handle for requests from any thread but the source's own, where they would wait for themselves.
+/// A blocking client on the source's connection. Must not be used on the source's own thread, which would deadlock.
 #[derive(Clone, Debug)]
 pub struct ApiClient {
     connection: Arc<Connection>,
@@ -23,44 +24,50 @@ impl ApiClient {
         Self { connection, runtime }
     }
 
-    /// Creates an object in the collection at a path, as in `/apis/events.k8s.io/v1/namespaces/default/events`; waits for
-    /// the answer and returns it.
-    pub fn create(&self, path: &str, object: &serde_json::Value) -> Result<Vec<u8>, ApiError> {
-        self.wait_for(Method::POST, path, ("application/json", object))
-    }
-
-    /// Changes the object at a path by a strategic merge patch; waits for the answer and returns it.
-    pub fn patch(&self, path: &str, change: &serde_json::Value) -> Result<Vec<u8>, ApiError> {
-        self.wait_for(Method::PATCH, path, ("application/strategic-merge-patch+json", change))
-    }
-
-    fn wait_for(
-        &self,
-        method: Method,
-        path: &str,
-        (media, value): (&'static str, &serde_json::Value),
-    ) -> Result<Vec<u8>, ApiError> {
-        let doing = if method == Method::POST { "creating an object" } else { "changing an object" };
-        let ask = Ask {
-            method,
+    /// Creates an object in the collection at `path`, such as `/apis/events.k8s.io/v1/namespaces/default/events`. Blocks
+    /// until the response, and returns its body.
+    pub fn create(&self, path: &str, object: &Value) -> Result<Vec<u8>, ApiError> {
+        self.send(ApiRequest {
+            method: Method::POST,
             path: path.to_string(),
-            content: Some((media, Bytes::from(value.to_string()))),
-            doing: doing.into(),
+            content: Some(Content::new("application/json", object)),
+            operation: "creating an object".into(),
             is_watch: false,
             accepts: Encoding::Json,
-        };
-        let ended = ApiError::Transport {
-            what: self.connection.what(&ask),
+        })
+    }
+
+    /// Applies a strategic merge patch to the object at `path`. Blocks until the response, and returns its body.
+    pub fn patch(&self, path: &str, change: &Value) -> Result<Vec<u8>, ApiError> {
+        self.send(ApiRequest {
+            method: Method::PATCH,
+            path: path.to_string(),
+            content: Some(Content::new("application/strategic-merge-patch+json", change)),
+            operation: "changing an object".into(),
+            is_watch: false,
+            accepts: Encoding::Json,
+        })
+    }
+
+    fn send(&self, request: ApiRequest) -> Result<Vec<u8>, ApiError> {
+        let source_ended = ApiError::Transport {
+            what: self.connection.describe(&request),
             cause: "the source has ended".into(),
             advice: String::new(),
         };
-        let (answer, answered) = mpsc::channel();
+        let (result_tx, result_rx) = mpsc::channel();
         let connection = self.connection.clone();
         self.runtime.spawn(async move {
-            // Nobody waits any more if the caller is gone.
-            let _ = answer.send(connection.fetch(&ask).await);
+            // Fails only if the caller is gone.
+            let _ = result_tx.send(connection.fetch(&request).await);
         });
-        // If the runtime ends, the task is dropped, and its end of the channel with it.
-        answered.recv().unwrap_or(Err(ended)).map(Vec::from)
+        // A runtime that ends drops the task and with it the sender.
+        result_rx.recv().unwrap_or(Err(source_ended)).map(Vec::from)
+    }
+}
+
+impl Content {
+    fn new(media_type: &'static str, value: &Value) -> Self {
+        Self { media_type, body: Bytes::from(value.to_string()) }
     }
 }

@@ -1,26 +1,27 @@
-//! What goes wrong between us and an API server, said so that somebody can act on it.
+//! Errors between us and an API server, with advice for the operator.
 
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{SecretUrl, advice};
+use super::SecretUrl;
+use super::advice::{self, Explained};
 
-/// A request that did not succeed.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The API server was not reached, or the connection broke. Worth another try.
+    /// The API server was not reached, or the connection broke. Retried.
     #[error("{what}: {cause}{advice}")]
     Transport {
         /// The operation and the URL.
         what: String,
-        /// What happened.
+        /// The innermost error.
         cause: String,
-        /// What to do about it, if that is known.
+        /// Advice for the operator, or empty. Starts with `; `.
         advice: String,
     },
-    /// The API server answered, and said no.
+    /// The API server answered with an error.
     #[error("{what}: the API server answered {status} {reason}: {message}{advice}")]
     Rejected {
         /// The operation and the URL.
@@ -29,49 +30,49 @@ pub enum ApiError {
         status: u16,
         /// Kubernetes' word for it, as in `Forbidden`.
         reason: String,
-        /// The API server's own words.
+        /// The API server's message.
         message: String,
-        /// What to do about it, if that is known.
+        /// Advice for the operator, or empty. Starts with `; `.
         advice: String,
-        /// When the API server wants to be asked again.
+        /// The delay the API server asks for before a retry.
         retry_after: Option<Duration>,
     },
-    /// The API server answered something that cannot be read.
+    /// The response cannot be decoded.
     #[error("{what}: {problem}; is this a Kubernetes API server?")]
     Unreadable {
         /// The operation and the URL.
         what: String,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         problem: String,
     },
 }
 
-/// There is nothing to try: the configuration cannot be used.
+/// The configuration cannot be used, so a retry would not help.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The kubeconfig cannot be used.
     #[error("reading the kubeconfig {}: {problem}", path.display())]
     Kubeconfig {
-        /// The file.
+        /// The kubeconfig.
         path: PathBuf,
-        /// What is wrong, and what to do about it.
+        /// What is wrong, with advice where there is some.
         problem: String,
     },
-    /// Not in a pod.
+    /// There is no service account, so this is not a pod.
     #[error(
         "using the pod's service account: {problem}; outside a cluster, name a kubeconfig with --kubeconfig or \
          clientConnection.kubeconfig"
     )]
     InCluster {
-        /// What is lacking.
+        /// What is missing.
         problem: String,
     },
-    /// An address that is none.
+    /// The API server's address is not a URL.
     #[error("the API server's address \"{}\" is not a URL: {problem}", url.shown().escape_debug())]
     Address {
-        /// The address.
+        /// The address, without secrets.
         url: SecretUrl,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: String,
     },
     /// Certificates, keys, plugins or proxies that cannot be used.
@@ -79,64 +80,63 @@ pub enum StartError {
     Connection {
         /// The API server.
         url: String,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: String,
     },
-    /// No thread or event loop to be had from the operating system.
+    /// The operating system refused a thread or an event loop.
     #[error("starting the thread that talks to the API server")]
     Runtime(#[source] io::Error),
 }
 
-/// By what outages are told apart: one is told once, however its words change.
+/// Distinguishes outages. Each is logged once, even if its message varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub(super) enum FailureClass {
     Transport,
     Rejected(u16),
     Unreadable,
 }
 
 impl ApiError {
-    /// From whatever the HTTP client says.
+    /// From an error of the HTTP client.
     pub(super) fn transport(what: String, error: &(dyn Error + 'static)) -> Self {
-        let (cause, advice) = advice::on_transport(error);
+        let Explained { cause, advice } = advice::on_transport(error);
         Self::Transport { what, cause, advice }
     }
 
-    /// Whether another try may help without anybody doing anything.
+    /// Whether a retry may succeed without any intervention.
     pub fn is_transport(&self) -> bool {
         matches!(self, Self::Transport { .. })
     }
 
-    /// The same failure, met by somebody else.
-    pub(super) fn elsewhere(mut self, somewhere: String) -> Self {
+    /// The same failure, reported for another request that waited for this one.
+    pub(super) fn for_request(mut self, request: String) -> Self {
         match &mut self {
             Self::Transport { what, .. } | Self::Rejected { what, .. } | Self::Unreadable { what, .. } => {
-                *what = somewhere;
+                *what = request;
             }
         }
         self
     }
 
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> FailureClass {
         match self {
-            Self::Transport { .. } => Class::Transport,
-            Self::Rejected { status, .. } => Class::Rejected(*status),
-            Self::Unreadable { .. } => Class::Unreadable,
+            Self::Transport { .. } => FailureClass::Transport,
+            Self::Rejected { status, .. } => FailureClass::Rejected(*status),
+            Self::Unreadable { .. } => FailureClass::Unreadable,
         }
     }
 
-    /// The state to go on from is no longer known there.
+    /// The version to resume from is too old.
     pub(super) fn is_expired(&self) -> bool {
         matches!(self, Self::Rejected { status: 410, .. })
     }
 
-    /// An answer makes no sense.
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable { .. })
     }
 
-    /// A streaming list was refused as such; an ordinary one is not.
-    pub(super) fn refuses_streaming(&self) -> bool {
+    /// The server does not support streaming lists.
+    pub(super) fn rejects_streaming(&self) -> bool {
         matches!(self, Self::Rejected { status: 400 | 422, .. })
     }
 
@@ -148,7 +148,7 @@ impl ApiError {
     }
 }
 
-/// A parser's message without what it quotes of the file, which may be a secret in the wrong place.
+/// A parser's message without the values it quotes from the file: they may be misplaced secrets.
 pub(super) fn without_values(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     let mut quote = None;
@@ -168,11 +168,11 @@ pub(super) fn without_values(message: &str) -> String {
     text
 }
 
-/// A message with its causes, in one line, each said once.
+/// An error and its causes in one line, without repetition.
 pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in advice::causes(error) {
-        // A parser's later lines draw the place it means.
+        // Further lines of a parser's message show the location as a drawing.
         let cause = advice::without_secrets(cause).lines().next().unwrap_or_default().trim().to_string();
         if !text.ends_with(&cause) {
             text = if text.is_empty() { cause } else { format!("{text}: {cause}") };

@@ -1,4 +1,4 @@
-//! The body of a watch: one event after the other, as they come, each a line of JSON or a frame of protobuf.
+//! The body of a watch: a stream of events, each a line of JSON or a length-prefixed frame of protobuf.
 
 use std::borrow::Cow;
 
@@ -9,33 +9,32 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::connection::Refusal;
+use super::api_status::ApiStatus;
 use super::protobuf::{self, ProtobufError};
 use super::type_name::TypeName;
 
-/// Longer than any object etcd takes; an event beyond it is none.
-const LONGEST_EVENT: usize = 16 << 20;
-/// Before each frame: how long it is.
-const LENGTH: usize = 4;
+/// Larger than any object etcd stores; a longer event is a broken stream.
+const MAX_EVENT_BYTES: usize = 16 << 20;
+/// Size of the length before each protobuf frame.
+const LENGTH_BYTES: usize = 4;
 
-/// How objects are written.
+/// The wire format of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As text.
+    /// Understood by every API server.
     Json,
-    /// As Kubernetes' own components talk to each other, where the server can.
+    /// A third of the bytes of JSON; API servers fall back to JSON where they cannot.
     Protobuf,
 }
 
 impl Encoding {
-    /// How an answer is written.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if media.starts_with("application/vnd.kubernetes.protobuf") { Self::Protobuf } else { Self::Json }
     }
 }
 
-/// An object as it came.
+/// An object that is not decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Raw<'a> {
     pub encoding: Encoding,
@@ -52,7 +51,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Bytes that cannot be read.
+/// Why a list, an event or an object cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error(transparent)]
@@ -69,84 +68,89 @@ pub(super) enum ReadError {
     NoVersion,
 }
 
-/// Why no more events can be had.
+/// Why a stream of events ended.
 #[derive(Debug)]
-pub(super) enum NextError {
-    /// Watches break off all the time.
+pub(super) enum StreamError {
+    /// The connection broke. Normal for a watch.
     Broken(hyper::Error),
-    /// This is none.
+    /// An event exceeds the limit. Not normal.
     TooLong,
 }
 
-/// One event of a watch. Objects are left as they came.
+/// One event of a watch. Its object is not decoded yet.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     Put(Raw<'a>),
     Deleted(Raw<'a>),
-    /// Nothing happened until this version.
-    Bookmark {
-        version: String,
-        list_is_complete: bool,
-    },
-    Refused(Refusal),
-    /// Of a later Kubernetes.
+    /// All changes up to this version have been sent.
+    Bookmark(Bookmark),
+    Error(ApiStatus),
+    /// A type that later versions of Kubernetes may add.
     Unknown,
 }
 
-/// The events of a body.
-#[derive(Debug)]
-pub(super) struct Events {
-    body: Incoming,
-    encoding: Encoding,
-    rest: Vec<u8>,
+/// The content of a bookmark event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bookmark {
+    pub version: String,
+    /// Set on the bookmark that ends the initial events of a streaming list.
+    pub ends_list: bool,
 }
 
-impl Events {
+/// The stream of events in the body of a response.
+#[derive(Debug)]
+pub(super) struct EventStream {
+    body: Incoming,
+    encoding: Encoding,
+    incomplete: Vec<u8>,
+}
+
+impl EventStream {
     pub(super) fn new(body: Incoming, encoding: Encoding) -> Self {
-        Self { body, encoding, rest: Vec::new() }
+        Self { body, encoding, incomplete: Vec::new() }
     }
 
-    /// The next complete events, as many as came together; nothing at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Together>, NextError> {
+    /// Waits for at least one complete event; returns all that arrived with it. `None` at the end of the body.
+    pub(super) async fn next(&mut self) -> Result<Option<EventFrame>, StreamError> {
         while let Some(frame) = self.body.frame().await {
-            let Ok(data) = frame.map_err(NextError::Broken)?.into_data() else { continue };
-            let seen = self.rest.len();
-            self.rest.extend_from_slice(&data);
-            let complete = complete(self.encoding, &self.rest, seen);
-            if self.rest.len() - complete > LONGEST_EVENT {
-                return Err(NextError::TooLong);
+            let Ok(data) = frame.map_err(StreamError::Broken)?.into_data() else { continue };
+            let scanned = self.incomplete.len();
+            self.incomplete.extend_from_slice(&data);
+            let complete = complete_length(self.encoding, &self.incomplete, scanned);
+            if self.incomplete.len() - complete > MAX_EVENT_BYTES {
+                return Err(StreamError::TooLong);
             }
             if complete > 0 {
-                let rest = self.rest.split_off(complete);
-                let bytes = std::mem::replace(&mut self.rest, rest);
-                return Ok(Some(Together { encoding: self.encoding, bytes }));
+                let rest = self.incomplete.split_off(complete);
+                let bytes = std::mem::replace(&mut self.incomplete, rest);
+                return Ok(Some(EventFrame { encoding: self.encoding, bytes }));
             }
         }
         Ok(None)
     }
 }
 
-/// Events that came together.
+/// Complete events that arrived together, and are reported together.
 #[derive(Debug)]
-pub(super) struct Together {
+pub(super) struct EventFrame {
     encoding: Encoding,
     bytes: Vec<u8>,
 }
 
-impl Together {
-    /// Each of them.
-    pub(super) fn each(&self, wanted: TypeName) -> impl Iterator<Item = Result<Event<'_>, ReadError>> {
+impl EventFrame {
+    /// Decodes the events one by one; fails for objects that are not of the `wanted` type.
+    pub(super) fn events(&self, wanted: TypeName) -> impl Iterator<Item = Result<Event<'_>, ReadError>> {
         let mut left = &self.bytes[..];
         std::iter::from_fn(move || {
-            let (event, rest) = split(self.encoding, left)?;
+            let (event, rest) = split_first(self.encoding, left)?;
             left = rest;
-            Some(Event::read(Raw { encoding: self.encoding, bytes: event }, wanted))
+            Some(Event::decode(Raw { encoding: self.encoding, bytes: event }, wanted))
         })
     }
 }
 
-/// The first event, and what comes after it.
-fn split(encoding: Encoding, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+/// The first event, and the bytes after it.
+fn split_first(encoding: Encoding, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     match encoding {
         Encoding::Json => {
             let begin = bytes.iter().position(|byte| *byte != b'\n')?;
@@ -155,22 +159,22 @@ fn split(encoding: Encoding, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
             Some(bytes.split_at(end))
         }
         Encoding::Protobuf => {
-            let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
+            let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
             rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)
         }
     }
 }
 
-/// Where the last complete event ends. There was none in the first so many bytes.
-fn complete(encoding: Encoding, bytes: &[u8], seen: usize) -> usize {
+/// The end of the last complete event. The first `scanned` bytes are known to hold no end of one.
+fn complete_length(encoding: Encoding, bytes: &[u8], scanned: usize) -> usize {
     match encoding {
         Encoding::Json => {
-            let new = bytes.get(seen..).unwrap_or_default();
-            new.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| seen + end + 1)
+            let new = bytes.get(scanned..).unwrap_or_default();
+            new.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| scanned + end + 1)
         }
         Encoding::Protobuf => {
             let mut left = bytes;
-            while let Some((_, rest)) = split(encoding, left) {
+            while let Some((_, rest)) = split_first(encoding, left) {
                 left = rest;
             }
             bytes.len() - left.len()
@@ -179,63 +183,61 @@ fn complete(encoding: Encoding, bytes: &[u8], seen: usize) -> usize {
 }
 
 impl<'a> Event<'a> {
-    /// Reads one event of a watch of such objects.
-    pub(super) fn read(event: Raw<'a>, wanted: TypeName) -> Result<Self, ReadError> {
+    /// Decodes the envelope of one event and checks the type of its object.
+    pub(super) fn decode(event: Raw<'a>, wanted: TypeName) -> Result<Self, ReadError> {
         match event.encoding {
             Encoding::Json => {
-                let line: Line<'a> = serde_json::from_slice(event.bytes)?;
-                let object = line.object.get().as_bytes();
-                let is_wanted = || wanted.check(&serde_json::from_slice(object)?);
-                Self::of(&line.kind, Raw::json(object), is_wanted)
+                let envelope: JsonEnvelope<'a> = serde_json::from_slice(event.bytes)?;
+                let object = envelope.object.get().as_bytes();
+                let check_type = || wanted.check_object(&serde_json::from_slice(object)?);
+                Self::from_parts(&envelope.kind, Raw::json(object), check_type)
             }
             Encoding::Protobuf => {
                 let (kind, envelope) = protobuf::event(event.bytes)?;
-                let is_wanted = || wanted.check(&protobuf::type_meta(envelope)?);
-                Self::of(kind, Raw::protobuf(protobuf::unwrapped(envelope)?), is_wanted)
+                let check_type = || wanted.check_object(&protobuf::type_meta(envelope)?);
+                Self::from_parts(kind, Raw::protobuf(protobuf::strip_envelope(envelope)?), check_type)
             }
         }
     }
 
-    fn of(
+    fn from_parts(
         kind: &str,
         object: Raw<'a>,
-        is_wanted: impl FnOnce() -> Result<(), ReadError>,
+        check_type: impl FnOnce() -> Result<(), ReadError>,
     ) -> Result<Self, ReadError> {
         Ok(match kind {
             "ADDED" | "MODIFIED" => {
-                is_wanted()?;
+                check_type()?;
                 Self::Put(object)
             }
             "DELETED" => {
-                is_wanted()?;
+                check_type()?;
                 Self::Deleted(object)
             }
             "BOOKMARK" => {
-                is_wanted()?;
-                let (version, list_is_complete) = match object.encoding {
+                check_type()?;
+                Self::Bookmark(match object.encoding {
                     Encoding::Json => bookmark(object.bytes)?,
                     Encoding::Protobuf => protobuf::bookmark(object.bytes)?,
-                };
-                Self::Bookmark { version, list_is_complete }
+                })
             }
-            "ERROR" => Self::Refused(match object.encoding {
+            "ERROR" => Self::Error(match object.encoding {
                 Encoding::Json => serde_json::from_slice(object.bytes)?,
-                Encoding::Protobuf => protobuf::refusal(object.bytes)?,
+                Encoding::Protobuf => protobuf::api_status(object.bytes)?,
             }),
             _ => Self::Unknown,
         })
     }
 }
 
-/// The version of a bookmark, and whether it ends a streaming list.
-fn bookmark(json: &[u8]) -> Result<(String, bool), serde_json::Error> {
-    let Mark { metadata } = serde_json::from_slice(json)?;
-    let list_is_complete = metadata.annotations.list_is_complete.as_deref() == Some("true");
-    Ok((metadata.resource_version, list_is_complete))
+fn bookmark(json: &[u8]) -> Result<Bookmark, serde_json::Error> {
+    let BookmarkObject { metadata } = serde_json::from_slice(json)?;
+    let ends_list = metadata.annotations.initial_events_end.as_deref() == Some("true");
+    Ok(Bookmark { version: metadata.resource_version, ends_list })
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct JsonEnvelope<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -243,22 +245,22 @@ struct Line<'a> {
 }
 
 #[derive(Deserialize)]
-struct Mark {
-    metadata: MarkMeta,
+struct BookmarkObject {
+    metadata: BookmarkMeta,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct MarkMeta {
+struct BookmarkMeta {
     resource_version: String,
     #[serde(default)]
-    annotations: MarkAnnotations,
+    annotations: BookmarkAnnotations,
 }
 
 #[derive(Default, Deserialize)]
-struct MarkAnnotations {
+struct BookmarkAnnotations {
     #[serde(rename = "k8s.io/initial-events-end")]
-    list_is_complete: Option<String>,
+    initial_events_end: Option<String>,
 }
 
 #[cfg(test)]

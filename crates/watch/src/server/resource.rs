@@ -1,4 +1,4 @@
-//! What is watched: where each kind is found, which of its objects are wanted, and how one is read.
+//! One watched kind: its path and selectors, its requests, and how its objects are decoded.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,53 +8,67 @@ use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::backoff::jittered;
-use super::connection::Ask;
+use super::connection::ApiRequest;
 use super::events::{Encoding, Raw, ReadError};
 use super::protobuf::{self, ProtobufError};
+use super::retry::jittered;
 use super::type_name::TypeName;
 use crate::api;
 use crate::convert::{self, Converted};
 
-/// A watch is renewed after five to ten minutes, as kube-proxy's are, so that its load wanders between API servers.
-const SHORTEST_WATCH: Duration = Duration::from_mins(5);
+/// Watches last five to ten minutes, as kube-proxy's do, so that load moves between API servers.
+const MIN_WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// One kind, as this proxy wants it.
+/// One kind with the selectors of this proxy.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
     pub kind: ObjectKind,
-    /// As in "watching Services".
+    /// For messages: "watching Services".
     plural: &'static str,
     path: &'static str,
-    /// Ready for a query.
+    /// Encoded for a query, each with a leading `&`.
     selectors: String,
     own_node: NodeName,
-    /// How its objects are to be written.
+    /// The format to request.
     pub encoding: Encoding,
 }
 
-/// Where a watch begins.
+/// The state a watch starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Since<'a> {
-    /// With all there is, then what changes.
-    Everything,
-    /// With what changed since.
+pub(super) enum WatchStart<'a> {
+    /// The whole current state as initial events, then changes.
+    InitialEvents,
+    /// Changes after this version.
     Version(&'a str),
 }
 
-/// One object, read.
+/// A watch request, and how long the API server is asked to keep it open.
+pub(super) struct WatchRequest {
+    pub request: ApiRequest,
+    pub timeout: Duration,
+}
+
+/// A decoded object.
 #[derive(Debug)]
-pub(super) struct Object {
-    /// As it was written.
+pub(super) struct DecodedObject {
+    /// As sent.
     pub resource_version: String,
-    /// The same as a number, for comparing; 0 if it is none.
+    /// The same as a number, for comparison; 0 if it is not one.
     pub version: u64,
     pub converted: Converted,
 }
 
+/// A deleted object, or one of which only the metadata can be decoded.
+#[derive(Debug)]
+pub(super) struct Deletion {
+    /// Removes the object; `None` if its name cannot be used.
+    pub change: Option<Change>,
+    pub metadata: api::ObjectMeta,
+}
+
 impl Resource {
-    /// The kind with kube-proxy's selectors.
-    pub(super) fn of(kind: ObjectKind, own_node: &NodeName, encoding: Encoding) -> Self {
+    /// The selectors are kube-proxy's.
+    pub(super) fn new(kind: ObjectKind, own_node: &NodeName, encoding: Encoding) -> Self {
         let (plural, path, label, field) = match kind {
             ObjectKind::Service => (
                 "Services",
@@ -76,74 +90,73 @@ impl Resource {
         let mut selectors = String::new();
         for (name, selector) in [("labelSelector", label), ("fieldSelector", &field)] {
             if !selector.is_empty() {
-                let _ = write!(selectors, "&{name}={}", escaped(selector));
+                let _ = write!(selectors, "&{name}={}", percent_encoded(selector));
             }
         }
         Self { kind, plural, path, selectors, own_node: own_node.clone(), encoding }
     }
 
-    /// What its objects say they are.
     pub(super) fn type_name(&self) -> TypeName {
-        TypeName::of(self.kind)
+        TypeName::for_kind(self.kind)
     }
 
-    /// The request of a watch, and for how long the API server is to keep it.
-    pub(super) fn watch(&self, since: Since) -> (Ask, Duration) {
-        let time = Duration::from_secs(jittered(SHORTEST_WATCH).as_secs());
-        let begin = match since {
-            Since::Everything => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_string(),
-            Since::Version(version) => format!("resourceVersion={}", escaped(version)),
+    pub(super) fn watch_request(&self, start: WatchStart) -> WatchRequest {
+        let timeout = Duration::from_secs(jittered(MIN_WATCH_TIMEOUT, 1.0).as_secs());
+        let start = match start {
+            WatchStart::InitialEvents => {
+                "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_string()
+            }
+            WatchStart::Version(version) => format!("resourceVersion={}", percent_encoded(version)),
         };
         let query = format!(
-            "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{begin}{}",
-            time.as_secs(),
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{start}{}",
+            timeout.as_secs(),
             self.selectors
         );
-        (self.ask("watching", &query, true), time)
+        WatchRequest { request: self.request("watching", &query, true), timeout }
     }
 
-    /// The request of a list that is not older than a version; one that is known to have expired must not be asked for.
-    pub(super) fn list(&self, not_older_than: Option<&str>) -> Ask {
+    /// A list of a state that is not older than a version; of the newest state without one. The version must not be one
+    /// that is known to have expired.
+    pub(super) fn list_request(&self, not_older_than: Option<&str>) -> ApiRequest {
         let query = match not_older_than {
             Some(version) => {
                 format!(
                     "resourceVersion={}&resourceVersionMatch=NotOlderThan{}",
-                    escaped(version),
+                    percent_encoded(version),
                     self.selectors
                 )
             }
-            // The newest there is.
             None => self.selectors.trim_start_matches('&').to_string(),
         };
-        self.ask("listing", &query, false)
+        self.request("listing", &query, false)
     }
 
-    /// Reads an object that was put.
-    pub(super) fn put(&self, object: Raw<'_>) -> Result<Object, ReadError> {
+    pub(super) fn decode(&self, object: Raw<'_>) -> Result<DecodedObject, ReadError> {
         Ok(match self.kind {
             ObjectKind::Service => {
-                let object = read(object, protobuf::Service::read)?;
-                Object::new(&object.metadata, convert::service(&object))
+                let object = decode(object, protobuf::Service::decode_object)?;
+                DecodedObject::new(&object.metadata, convert::service(&object))
             }
             ObjectKind::EndpointSlice => {
-                let object = read(object, protobuf::EndpointSlice::read)?;
-                Object::new(&object.metadata, convert::endpoint_slice(&object, &self.own_node))
+                let object = decode(object, protobuf::EndpointSlice::decode_object)?;
+                DecodedObject::new(&object.metadata, convert::endpoint_slice(&object, &self.own_node))
             }
             ObjectKind::ServiceCidr => {
-                let object = read(object, protobuf::ServiceCidr::read)?;
-                Object::new(&object.metadata, convert::service_cidr(&object))
+                let object = decode(object, protobuf::ServiceCidr::decode_object)?;
+                DecodedObject::new(&object.metadata, convert::service_cidr(&object))
             }
             ObjectKind::Node => {
-                let object = read(object, protobuf::Node::read)?;
-                Object::new(&object.metadata, convert::node(&object))
+                let object = decode(object, protobuf::Node::decode_object)?;
+                DecodedObject::new(&object.metadata, convert::node(&object))
             }
         })
     }
 
-    /// Reads an object of which only the name counts: a deleted one, or one that cannot be read otherwise.
-    pub(super) fn gone(&self, object: Raw<'_>) -> Result<(Option<Change>, api::ObjectMeta), ReadError> {
+    /// Decodes the metadata alone, which is enough to delete an object, or to name one that cannot be decoded.
+    pub(super) fn decode_deletion(&self, object: Raw<'_>) -> Result<Deletion, ReadError> {
         let metadata = match object.encoding {
-            Encoding::Json => serde_json::from_slice::<Bare>(object.bytes)?.metadata,
+            Encoding::Json => serde_json::from_slice::<MetadataOnly>(object.bytes)?.metadata,
             Encoding::Protobuf => protobuf::metadata(object.bytes)?,
         };
         let change = match self.kind {
@@ -152,22 +165,22 @@ impl Resource {
             ObjectKind::ServiceCidr => convert::service_cidr_deleted(&metadata).change,
             ObjectKind::Node => Some(Change::Node(None)),
         };
-        Ok((change, metadata))
+        Ok(Deletion { change, metadata })
     }
 
-    fn ask(&self, doing: &str, query: &str, is_watch: bool) -> Ask {
-        Ask {
+    fn request(&self, verb: &str, query: &str, is_watch: bool) -> ApiRequest {
+        ApiRequest {
             method: Method::GET,
             path: format!("{}?{query}", self.path),
             content: None,
-            doing: format!("{doing} {}", self.plural),
+            operation: format!("{verb} {}", self.plural),
             is_watch,
             accepts: self.encoding,
         }
     }
 }
 
-impl Object {
+impl DecodedObject {
     fn new(metadata: &api::ObjectMeta, converted: Converted) -> Self {
         let resource_version = metadata.resource_version.clone();
         let version = resource_version.parse().unwrap_or(0);
@@ -175,7 +188,7 @@ impl Object {
     }
 }
 
-fn read<T: DeserializeOwned>(
+fn decode<T: DeserializeOwned>(
     object: Raw<'_>,
     from_protobuf: impl Fn(&[u8]) -> Result<T, ProtobufError>,
 ) -> Result<T, ReadError> {
@@ -185,24 +198,22 @@ fn read<T: DeserializeOwned>(
     })
 }
 
-/// An object of whatever kind.
 #[derive(Deserialize)]
-struct Bare {
+struct MetadataOnly {
     metadata: api::ObjectMeta,
 }
 
-/// Text for a query.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(byte.into()),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
             _ => {
-                let _ = write!(escaped, "%{byte:02X}");
+                let _ = write!(encoded, "%{byte:02X}");
             }
         }
     }
-    escaped
+    encoded
 }
 
 #[cfg(test)]

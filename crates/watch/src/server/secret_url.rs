@@ -1,33 +1,33 @@
-//! A URL that may hold a user and a password, or a token in its query. What it shows has none of them.
+//! A URL that may carry a password or, in its query, a token. Printing it shows neither.
 //!
-//! Metrics, messages and pages get the address from here, so there is nothing to remember to leave out.
+//! Metrics, messages and status pages use this type, so no caller has to remember to redact.
 
 use std::fmt;
 
 use kube::config::AuthInfo;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// A URL that shows neither its user information nor its query.
+/// A URL whose user information and query are never printed.
 #[derive(Clone)]
 pub struct SecretUrl {
     shown: String,
     user_info: Option<SecretString>,
-    /// With its mark; secrets travel here too.
+    /// With the leading `?` or `#`.
     query: Option<SecretString>,
 }
 
 impl SecretUrl {
-    /// Takes a URL apart. Whether it is one is for others to say.
+    /// Splits a URL; does not validate it.
     pub fn new(text: &str) -> Self {
         let (scheme, rest) = text.find("://").map_or(("", text), |at| text.split_at(at + "://".len()));
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
-        // The last one counts: user information may hold others, sloppily.
+        // The last `@` ends the user information; earlier ones are part of an unencoded password.
         let (user_info, host) = match authority.rsplit_once('@') {
             Some((user_info, host)) => (Some(user_info), host),
             None => (None, authority),
         };
-        // A password with a slash or the like in it, not encoded: what belongs to it cannot be told, so nothing is shown.
+        // An unencoded password with a slash in it: where it ends is unclear, so nothing is shown.
         if rest.contains('@') {
             return Self { shown: format!("{scheme}<hidden>"), user_info: None, query: Some(text.into()) };
         }
@@ -39,12 +39,12 @@ impl SecretUrl {
         }
     }
 
-    /// The URL without its secrets, for messages and for requests.
+    /// The URL without its secrets.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// The same with a scheme, if it has none: https if there is something to check certificates with.
+    /// Adds a scheme if there is none: https if the server's certificate can be verified.
     #[must_use]
     pub(super) fn with_scheme(mut self, secure: bool) -> Self {
         if !self.shown.contains("://") {
@@ -53,7 +53,7 @@ impl SecretUrl {
         self
     }
 
-    /// The whole URL, for who connects with it.
+    /// The complete URL, to connect with.
     pub(super) fn exposed(&self) -> SecretString {
         let secret = |part: &Option<SecretString>| {
             part.as_ref().map_or(String::new(), |part| part.expose_secret().to_owned())
@@ -64,7 +64,7 @@ impl SecretUrl {
         format!("{scheme}{}{at}{rest}{}", secret(&self.user_info), secret(&self.query)).into()
     }
 
-    /// Has the user information sent as basic authentication, as Go's client does, unless there are other credentials.
+    /// Uses the user information for basic authentication unless there are other credentials, as Go's client does.
     pub(super) fn authenticate(&self, user: &mut AuthInfo) {
         let Some(user_info) = &self.user_info else { return };
         let has_others = user.token.is_some()
@@ -76,16 +76,16 @@ impl SecretUrl {
             return;
         }
         let (name, password) = match user_info.expose_secret().split_once(':') {
-            Some((name, password)) => (decoded(name), decoded(password)),
-            None => (decoded(user_info.expose_secret()), String::new()),
+            Some((name, password)) => (percent_decoded(name), percent_decoded(password)),
+            None => (percent_decoded(user_info.expose_secret()), String::new()),
         };
         user.username = Some(name);
         user.password = Some(password.into());
     }
 }
 
-/// Percent-encoding undone; what is no encoding stays as it is.
-fn decoded(text: &str) -> String {
+/// Invalid escapes are kept as they are.
+fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

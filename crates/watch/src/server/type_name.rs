@@ -1,6 +1,7 @@
-//! What kind of object something says it is, and whether that is the kind that was asked for.
+//! The type an object or list claims to have, checked against the type that was requested.
 //!
-//! A list of something else has none of what was asked for, and would be taken for the word that all of it is gone.
+//! A list of another type holds none of the requested objects. Without the check it would read as "all of them were
+//! deleted".
 
 use std::borrow::Cow;
 
@@ -9,14 +10,14 @@ use serde::Deserialize;
 
 use super::events::ReadError;
 
-/// The type of objects, as they say of themselves.
+/// The type that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypeName {
     api_version: &'static str,
     kind: &'static str,
 }
 
-/// What an object, or a list, says of its type.
+/// The `apiVersion` and `kind` of an object or list.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TypeMeta<'a> {
@@ -27,7 +28,7 @@ pub(super) struct TypeMeta<'a> {
 }
 
 impl TypeName {
-    pub(super) fn of(kind: ObjectKind) -> Self {
+    pub(super) fn for_kind(kind: ObjectKind) -> Self {
         let (api_version, kind) = match kind {
             ObjectKind::Service => ("v1", "Service"),
             ObjectKind::EndpointSlice => ("discovery.k8s.io/v1", "EndpointSlice"),
@@ -37,17 +38,15 @@ impl TypeName {
         Self { api_version, kind }
     }
 
-    /// Whether an object is of this type.
-    pub(super) fn check(self, found: &TypeMeta<'_>) -> Result<(), ReadError> {
-        self.expect(found, self.kind)
+    pub(super) fn check_object(self, found: &TypeMeta<'_>) -> Result<(), ReadError> {
+        self.check(found, self.kind)
     }
 
-    /// Whether something is a list of objects of this type.
     pub(super) fn check_list(self, found: &TypeMeta<'_>) -> Result<(), ReadError> {
-        self.expect(found, &format!("{}List", self.kind))
+        self.check(found, &format!("{}List", self.kind))
     }
 
-    fn expect(self, found: &TypeMeta<'_>, kind: &str) -> Result<(), ReadError> {
+    fn check(self, found: &TypeMeta<'_>, kind: &str) -> Result<(), ReadError> {
         if found.api_version == self.api_version && found.kind == kind {
             return Ok(());
         }

@@ -76,6 +76,15 @@ fn a_function_may_take_four_parameters_beside_self() {
 }
 
 #[test]
+fn members_of_a_tuple_parameter_count() {
+    assert!(broken("a.rs", "fn f((a, b): (A, B), c: C, d: &D) {}").is_empty());
+    assert_eq!(broken("a.rs", "fn f((a, b): (A, B), c: C, d: D, e: E) {}"), ["a.rs::f"]);
+    assert_eq!(broken("a.rs", "fn f(a: &mut (A, B, (C, D)), e: E) {}"), ["a.rs::f"]);
+    assert!(broken("a.rs", "fn f(a: (), b: B, c: Vec<(C, D)>, e: fn(A, B)) {}").is_empty());
+    assert!(broken("a.rs", "fn f() { let g = |(a, b, c, d, e)| a; }").is_empty());
+}
+
+#[test]
 fn a_bool_parameter_of_a_public_library_function_is_noted() {
     let notes = |path: &str, text: &str| measure_one(path, text).notes.len();
     assert_eq!(notes("crates/plan/src/a.rs", "pub fn f(masquerade: bool) {}"), 1);

@@ -9,13 +9,13 @@ struct Clock(Moment);
 
 impl Clock {
     fn new() -> Self {
-        let shown = "2026-11-15T19:28:08.5Z".parse().expect("a time");
-        Self(Moment { steady: Instant::now(), shown })
+        let wall = "2026-11-15T19:28:08.5Z".parse().expect("a time");
+        Self(Moment { monotonic: Instant::now(), wall })
     }
 
     fn pass(&mut self, seconds: u64) {
         let by = Duration::from_secs(seconds);
-        self.0 = Moment { steady: self.0.steady + by, shown: self.0.shown + by };
+        self.0 = Moment { monotonic: self.0.monotonic + by, wall: self.0.wall + by };
     }
 }
 
@@ -28,7 +28,7 @@ fn health() -> (ProxyHealth, Clock) {
 
 fn answers(health: &ProxyHealth, clock: &Clock) -> (bool, bool) {
     let utc = TimeZone::UTC;
-    (health.healthz(clock.0, &utc).is_well, health.livez(clock.0, &utc).is_well)
+    (health.healthz(clock.0, &utc).is_healthy, health.livez(clock.0, &utc).is_healthy)
 }
 
 const WELL: (bool, bool) = (true, true);
@@ -129,7 +129,7 @@ fn a_clock_that_is_set_makes_nobody_ill_and_heals_nobody() {
         let (mut health, mut clock) = health();
         health.updated(V4, clock.0);
         health.queued(V4, clock.0);
-        clock.0.shown += jiff::SignedDuration::from_hours(hours);
+        clock.0.wall += jiff::SignedDuration::from_hours(hours);
         clock.pass(5);
         assert_eq!(answers(&health, &clock), WELL, "{hours}");
         clock.pass(5);

@@ -18,20 +18,20 @@ fn runtime() -> Runtime {
 /// A connection whose task does nothing until it is ended.
 struct Client {
     id: u64,
-    place: std::sync::Weak<Place>,
+    guard: std::sync::Weak<ConnectionGuard>,
     task: JoinHandle<()>,
 }
 
 async fn connect(connections: &Arc<Connections>, kind: PortKind) -> Client {
-    let room = connections.room(kind).await;
-    let place = Arc::new(connections.enter(kind, room));
-    let (id, weak) = (place.id(), Arc::downgrade(&place));
+    let permit = connections.acquire(kind).await;
+    let guard = Arc::new(connections.register(kind, permit));
+    let (id, weak) = (guard.id(), Arc::downgrade(&guard));
     let task = tokio::spawn(async move {
-        let _place = place;
+        let _guard = guard;
         pending::<()>().await;
     });
-    connections.served_by(id, task.abort_handle());
-    Client { id, place: weak, task }
+    connections.set_task(id, task.abort_handle());
+    Client { id, guard: weak, task }
 }
 
 async fn connect_many(connections: &Arc<Connections>, kind: PortKind, count: usize) -> Vec<Client> {
@@ -67,7 +67,7 @@ fn whoever_fills_one_port_leaves_the_others_their_share() {
             let clients = connect_many(&connections, kind, SHARE_OF_64).await;
             assert_eq!(alive(&clients).len(), SHARE_OF_64, "{kind:?}");
             let later = connect_many(&connections, kind, 1).await;
-            assert_eq!(alive(&later).len(), 1, "and one more in the place of the oldest");
+            assert_eq!(alive(&later).len(), 1, "and one more in the guard of the oldest");
             assert_eq!(alive(&clients).len(), SHARE_OF_64 - 1, "{kind:?}");
         }
         assert_eq!(alive(&attack).len(), COMMON_OF_64 + SHARE_OF_64, "nothing was taken from them");
@@ -79,7 +79,7 @@ fn clients_that_wait_for_a_slow_page_go_last() {
     runtime().block_on(async {
         let connections = Arc::new(Connections::new(64));
         let patient = connect(&connections, Metrics).await;
-        patient.place.upgrade().expect("it is open").waits_for_slow_page();
+        patient.guard.upgrade().expect("it is open").blocking_started();
         let flood = connect_many(&connections, Metrics, 200).await;
         assert!(!patient.task.is_finished());
         assert_eq!(alive(&flood).len(), COMMON_OF_64 + SHARE_OF_64 - 1);
@@ -93,7 +93,7 @@ fn answers_that_nobody_reads_do_not_protect_a_connection() {
         let connections = Arc::new(Connections::new(64));
         let stalled = connect_many(&connections, Metrics, COMMON_OF_64 + SHARE_OF_64).await;
         for client in &stalled {
-            client.place.upgrade().expect("it is open").is_answered(1000);
+            client.guard.upgrade().expect("it is open").response_started(1000);
         }
         let new = connect_many(&connections, Metrics, 10).await;
         assert_eq!((alive(&new).len(), alive(&stalled).len()), (10, COMMON_OF_64 + SHARE_OF_64 - 10));
@@ -105,10 +105,10 @@ fn a_client_that_asks_again_counts_as_new() {
     runtime().block_on(async {
         let connections = Arc::new(Connections::new(64));
         let clients = connect_many(&connections, Health, COMMON_OF_64 + SHARE_OF_64).await;
-        let place = clients[0].place.upgrade().expect("it is open");
-        place.is_answered(10);
-        place.is_sent();
-        drop(place);
+        let guard = clients[0].guard.upgrade().expect("it is open");
+        guard.response_started(10);
+        guard.responses_sent();
+        drop(guard);
         connect(&connections, Health).await;
         assert!(!clients[0].task.is_finished() && clients[1].task.is_finished());
     });
@@ -120,12 +120,12 @@ fn without_descriptors_the_least_recently_used_of_any_port_go() {
         let connections = Arc::new(Connections::new(64));
         let first = connect_many(&connections, ServiceChecks, EVICTED_WHEN_EXHAUSTED - 1).await;
         let second = connect_many(&connections, Health, 2).await;
-        assert!(connections.is_exhausted(), "told once");
+        assert!(connections.accept_failed(), "told once");
         tokio::task::yield_now().await;
         assert_eq!((alive(&first).len(), alive(&second)), (0, vec![second[1].id]));
-        assert!(!connections.is_exhausted());
-        connections.is_not_exhausted();
-        assert!(connections.is_exhausted(), "and again once it was well in between");
+        assert!(!connections.accept_failed());
+        connections.accepted();
+        assert!(connections.accept_failed(), "and again once it was well in between");
         tokio::task::yield_now().await;
         assert_eq!(alive(&second).len(), 0);
     });
@@ -135,17 +135,17 @@ fn without_descriptors_the_least_recently_used_of_any_port_go() {
 fn answers_that_nobody_reads_take_up_bounded_memory() {
     runtime().block_on(async {
         let connections = Arc::new(Connections::new(64));
-        let length = MAX_UNREAD / 4;
+        let length = MAX_UNREAD_BYTES / 4;
         let clients = connect_many(&connections, Metrics, 5).await;
         for client in &clients {
-            assert!(connections.has_memory_for(Metrics, length));
-            client.place.upgrade().expect("it is open").is_answered(length);
+            assert!(connections.reserve_memory(Metrics, length));
+            client.guard.upgrade().expect("it is open").response_started(length);
         }
         tokio::task::yield_now().await;
         assert_eq!(alive(&clients).len(), 4, "the slowest went");
-        assert!(!connections.has_memory_for(Health, length), "not for another port's sake");
-        clients[4].place.upgrade().expect("it is open").is_sent();
-        assert!(connections.has_memory_for(Health, length));
-        assert!(connections.has_memory_for(Metrics, 10 * MAX_UNREAD), "a large one alone");
+        assert!(!connections.reserve_memory(Health, length), "not for another port's sake");
+        clients[4].guard.upgrade().expect("it is open").responses_sent();
+        assert!(connections.reserve_memory(Health, length));
+        assert!(connections.reserve_memory(Metrics, 10 * MAX_UNREAD_BYTES), "a large one alone");
     });
 }

@@ -1,23 +1,23 @@
-//! Pages asked without a socket.
+//! Handler asked without a socket.
 
 use std::sync::atomic::AtomicBool;
 
 use super::*;
 
 fn quick(path: &str) -> (u16, String) {
-    let answer = page(&Question::get(path)).expect("a page");
+    let answer = page(&Request::get(path)).expect("a page");
     (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
 }
 
 fn slowly(path: &str) -> (u16, String) {
-    let answer = slow(&Question::get(path)).expect("a slow page")(&AtomicBool::new(false));
+    let answer = blocking(&Request::get(path)).expect("a slow page")(&AtomicBool::new(false));
     (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
 }
 
 /// Row: server 4.2
 #[test]
 fn the_index_names_what_there_is_and_the_rest_is_refused_with_it() {
-    let found = page(&Question::get("/debug/pprof")).expect("a page");
+    let found = page(&Request::get("/debug/pprof")).expect("a page");
     assert_eq!(found.status, 302);
     assert!(found.headers.contains(&("location", "/debug/pprof/".to_owned())));
     let (status, index) = quick("/debug/pprof/");
@@ -30,7 +30,7 @@ fn the_index_names_what_there_is_and_the_rest_is_refused_with_it() {
         assert_eq!((status, text.lines().count()), (404, 1), "{absent}: {text}");
         assert!(text.contains("profile, heap, cmdline, symbol"), "{text}");
     }
-    assert_eq!(page(&Question::get("/debug/other")), None);
+    assert_eq!(page(&Request::get("/debug/other")), None);
 }
 
 #[test]

@@ -6,29 +6,29 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 use crate::descriptors::Shares;
-use crate::http::hosting::Hosting;
+use crate::http::runtime::HttpRuntime;
 
 /// Long enough for anything that should happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Answers with its path; some paths are different.
 #[derive(Default)]
-struct Strange {
+struct TestHandler {
     answered: AtomicUsize,
 }
 
-impl Pages for Strange {
-    fn answer(&self, question: &Question) -> Answer {
+impl Handler for TestHandler {
+    fn handle(&self, request: &Request) -> Response {
         self.answered.fetch_add(1, Ordering::Relaxed);
-        match question.path.as_str() {
+        match request.path.as_str() {
             "/panics" => panic!("this page is broken"),
-            "/large" => Answer::text(200, vec![b'x'; 1 << 20]),
-            path => Answer::text(200, path.to_owned()),
+            "/large" => Response::text(200, vec![b'x'; 1 << 20]),
+            path => Response::text(200, path.to_owned()),
         }
     }
 
-    fn slow(&self, question: &Question) -> Option<SlowPage> {
-        match question.path.as_str() {
+    fn handle_blocking(&self, request: &Request) -> Option<BlockingResponse> {
+        match request.path.as_str() {
             "/slow/panics" => Some(Box::new(|_| panic!("this page is broken, too"))),
             "/slow/choice/panics" => panic!("not even that is known"),
             _ => None,
@@ -37,20 +37,20 @@ impl Pages for Strange {
 }
 
 struct Lab {
-    hosting: Hosting,
-    pages: Arc<Strange>,
+    runtime: HttpRuntime,
+    handler: Arc<TestHandler>,
     address: SocketAddr,
 }
 
 impl Lab {
     fn new(connections: usize) -> Self {
-        let hosting = Hosting::start(Shares { connections, listeners: 10 }).expect("threads");
-        let pages = Arc::new(Strange::default());
+        let runtime = HttpRuntime::start(Shares { connections, listeners: 10 }).expect("threads");
+        let handler = Arc::new(TestHandler::default());
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let address = listener.local_addr().expect("an address");
-        let server = hosting.server(PortKind::Metrics, Arc::clone(&pages) as Arc<dyn Pages>);
-        hosting.thread_of(PortKind::Metrics).spawn(server.serve(listener));
-        Self { hosting, pages, address }
+        let server = runtime.server(PortKind::Metrics, Arc::clone(&handler) as Arc<dyn Handler>);
+        runtime.handle(PortKind::Metrics).spawn(server.serve(listener));
+        Self { runtime, handler, address }
     }
 
     fn connect(&self) -> StdStream {
@@ -72,10 +72,10 @@ impl Lab {
 fn a_page_that_panics_is_answered_with_500_and_the_server_lives() {
     let lab = Lab::new(64);
     for path in ["/panics", "/slow/panics", "/slow/choice/panics", "/panics"] {
-        let answer = lab.get(path);
+        let response = lab.get(path);
         assert!(
-            answer.starts_with("HTTP/1.0 500 ") && answer.ends_with("making this page failed\n"),
-            "{answer}"
+            response.starts_with("HTTP/1.0 500 ") && response.ends_with("the handler of this page failed\n"),
+            "{response}"
         );
         assert!(lab.get("/fine").ends_with("/fine"), "after {path}");
     }
@@ -93,9 +93,9 @@ fn requests_behind_each_other_take_turns_with_other_connections() {
     let mut line = String::new();
     reading.read_line(&mut line).expect("a first answer");
     let draining = std::thread::spawn(move || io::copy(&mut reading, &mut io::sink()));
-    let before = lab.pages.answered.load(Ordering::Relaxed);
+    let before = lab.handler.answered.load(Ordering::Relaxed);
     assert!(lab.get("/other").ends_with("/other"));
-    let waited_for = lab.pages.answered.load(Ordering::Relaxed) - before;
+    let waited_for = lab.handler.answered.load(Ordering::Relaxed) - before;
     assert!(waited_for < REQUESTS / 4, "{waited_for} others were answered first");
     drop(lab);
     sending.join().expect("no panic");
@@ -114,7 +114,7 @@ fn clients_beyond_the_limit_get_in_and_the_least_recently_used_is_closed() {
     let mut text = String::new();
     last.read_to_string(&mut text).expect("an answer");
     assert!(text.ends_with("/last"), "{text}");
-    assert!(lab.hosting.connections.evicted(PortKind::Metrics) >= 160);
+    assert!(lab.runtime.connections.evicted(PortKind::Metrics) >= 160);
 }
 
 #[test]

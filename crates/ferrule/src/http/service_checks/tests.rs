@@ -6,13 +6,13 @@ use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ferrule_config::gates::Gates;
 use ferrule_model::NodeName;
 use ferrule_plan::HealthCheck;
 
 use super::*;
 use crate::descriptors::Shares;
-use crate::events::{self, EventSink, Reporter, Unsent};
-use crate::gates::Gates;
+use crate::events::{self, EventSink, Reporter, SendError};
 use crate::metrics::Metrics;
 
 /// Long enough for anything that should happen.
@@ -29,13 +29,13 @@ impl Sent {
 }
 
 impl EventSink for Sent {
-    fn create(&self, _: &str, object: &serde_json::Value) -> Result<(), Unsent> {
+    fn create(&self, _: &str, object: &serde_json::Value) -> Result<(), SendError> {
         let note = object["note"].as_str().unwrap_or_default().to_owned();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
         Ok(())
     }
 
-    fn patch(&self, path: &str, _: &serde_json::Value) -> Result<(), Unsent> {
+    fn patch(&self, path: &str, _: &serde_json::Value) -> Result<(), SendError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("again: {path}"));
         Ok(())
     }
@@ -43,23 +43,23 @@ impl EventSink for Sent {
 
 struct Lab {
     status: Arc<Status>,
-    hosting: Hosting,
+    runtime: HttpRuntime,
     checks: ServiceChecks,
     events: Sent,
 }
 
 impl Lab {
     fn new(listeners: usize) -> Self {
-        let metrics = Metrics::new(&Gates::default()).expect("metrics");
+        let metrics = Metrics::new(&Gates::default(), &[]).expect("metrics");
         let (recorder, queue) = events::channel(NodeName::new("node-a"));
         let sent = Sent::default();
-        queue.send_by(sent.clone(), Reporter::on("host")).expect("a thread");
-        let state = (String::new(), Duration::from_secs(30));
-        let status = Arc::new(Status::new(metrics, state, recorder));
-        let hosting = Hosting::start(Shares { connections: 64, listeners }).expect("threads");
-        let checks = ServiceChecks::start(Arc::clone(&status), &hosting);
+        queue.spawn_sender(sent.clone(), Reporter::on_host("host")).expect("a thread");
+        let (configz, sync_period) = (String::new(), Duration::from_secs(30));
+        let status = Arc::new(Status::new(metrics, recorder, configz, sync_period));
+        let runtime = HttpRuntime::start(Shares { connections: 64, listeners }).expect("threads");
+        let checks = ServiceChecks::start(Arc::clone(&status), &runtime);
         checks.set_addresses(IpFamily::V4, ListenAddresses::Only(vec![Ipv4Addr::LOCALHOST.into()]));
-        Self { status, hosting, checks, events: sent }
+        Self { status, runtime, checks, events: sent }
     }
 
     fn set(&self, service: &str, port: Option<u16>) {
@@ -157,7 +157,7 @@ fn the_loop_does_not_wait_for_a_thread_that_serves_and_is_stuck() {
     until_answered(port, "a");
     let (release, released) = mpsc::channel::<()>();
     let (stuck, is_stuck) = mpsc::channel();
-    lab.hosting.thread_of(PortKind::ServiceChecks).spawn(async move {
+    lab.runtime.handle(PortKind::ServiceChecks).spawn(async move {
         let _ = stuck.send(());
         let _ = released.recv();
     });

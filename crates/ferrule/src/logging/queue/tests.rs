@@ -24,7 +24,7 @@ fn a_full_queue_drops_what_comes_and_tells_of_it_where_it_is_missing() {
     }
     assert_eq!(queue.dropped_ever(), 10);
     let batch = queue.next(None, true).expect("lines");
-    assert_eq!(batch.entries.len(), MAX_QUEUED / LINE);
+    assert_eq!(batch.entries.len(), MAX_QUEUED_BYTES / LINE);
     queue.finish(&batch, 0);
     queue.push_line(Importance::Info, "later".to_owned());
     let later = Entry::Line(Importance::Info, "later".to_owned());
@@ -60,7 +60,7 @@ fn errors_have_room_of_their_own_and_not_without_end() {
     }
     let batch = queue.next(None, true).expect("lines");
     let errors = batch.entries.iter().filter(|entry| matches!(entry, Entry::Line(Importance::Error, _)));
-    assert!((2..=KEPT_FOR_ERRORS / LINE + 1).contains(&errors.count()));
+    assert!((2..=RESERVED_FOR_ERRORS / LINE + 1).contains(&errors.count()));
 }
 
 #[test]

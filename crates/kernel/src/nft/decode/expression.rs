@@ -1,12 +1,12 @@
-//! Expressions out of netlink attributes.
+//! Decodes expressions from netlink attributes.
 
 use crate::netlink::{Attribute, Attributes};
-use crate::nft::encode::port_unreachable;
-use crate::nft::numbers::expression::{
+use crate::nft::constants::expression::{
     DATA, NAME, bitwise, compare, conntrack, fib, hash, immediate, lookup, masquerade, meta, nat, payload,
     random, reference, reject, update,
 };
-use crate::nft::numbers::{data, object};
+use crate::nft::constants::{data, object};
+use crate::nft::encode::port_unreachable;
 use crate::nft::{
     Bytes, Comparison, DataBytes, Expression, Family, FibAddress, MetaKey, Name, PayloadBase, UpdateOperation,
 };
@@ -109,7 +109,7 @@ fn jenkins_hash(body: Attributes<'_>) -> Option<Expression> {
         from: body.number(hash::FROM)?,
         length: body.number(hash::LENGTH)?,
         modulus: body.number(hash::MODULUS)?,
-        // Without one the kernel drew it itself.
+        // Without a seed the kernel chose one.
         seed: body.number(hash::SEED)?,
         to: body.number(hash::TO)?,
     })
@@ -180,7 +180,7 @@ fn map_update(body: Attributes<'_>) -> Option<Expression> {
         _ => return None,
     };
     let (key, data) = (body.number(update::KEY)?, body.number(update::DATA)?);
-    // Kernels say "no timeout" by zero or by nothing.
+    // Zero and a missing attribute both mean no timeout.
     let timeout_millis = body.get(update::TIMEOUT).and_then(Attribute::long).filter(|timeout| *timeout != 0);
     let set = Name::new(body.text(update::SET)?);
     plain.then_some(Expression::Update { set, operation, key, data, timeout_millis })

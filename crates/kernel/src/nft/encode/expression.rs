@@ -1,17 +1,17 @@
-//! Expressions as netlink attributes.
+//! Encodes expressions as netlink attributes.
 
 use super::put_verdict;
 use crate::netlink::Writer;
-use crate::nft::numbers::expression::{
+use crate::nft::constants::expression::{
     DATA, NAME, bitwise, compare, conntrack, fib, hash, immediate, lookup, masquerade, meta, nat, payload,
     random, reference, reject, update,
 };
-use crate::nft::numbers::{data, object};
+use crate::nft::constants::{data, object};
 use crate::nft::{
     Comparison, Expression, Family, FibAddress, MetaKey, Name, PayloadBase, Register, UpdateOperation,
 };
 
-/// What an element of a rule's list of expressions is.
+/// Writes one item of a rule's list of expressions.
 pub fn put_expression(writer: &mut Writer, expression: &Expression, family: Family) {
     writer.text(NAME, name(expression));
     writer.nest(DATA, |writer| put_body(writer, expression, family));
@@ -54,8 +54,11 @@ fn put_body(writer: &mut Writer, expression: &Expression, family: Family) {
             writer.numbers(&[(compare::FROM, *from), (compare::OPERATION, comparison.number())]);
             put_data(writer, compare::DATA, value);
         }
-        Expression::Bitwise { from, to, mask, xor } => put_bitwise(writer, (*from, *to), mask, xor),
-        Expression::Lookup { set, from, to } => put_lookup(writer, set, (*from, *to)),
+        Expression::Bitwise { from, to, mask, xor } => {
+            writer.numbers(&[(bitwise::FROM, *from), (bitwise::TO, *to)]);
+            put_masks(writer, mask, xor);
+        }
+        Expression::Lookup { set, from, to } => put_lookup(writer, set, *from, *to),
         Expression::RandomNumber { modulus, to } => put_random(writer, *modulus, *to),
         Expression::Hash { from, length, modulus, seed, to } => writer.numbers(&[
             (hash::FROM, *from),
@@ -74,7 +77,7 @@ fn put_body(writer: &mut Writer, expression: &Expression, family: Family) {
             writer.number(immediate::TO, immediate::VERDICT_REGISTER);
             writer.nest(immediate::DATA, |writer| put_verdict(writer, verdict));
         }
-        Expression::DestinationNat { address, port } => put_nat(writer, family, (*address, *port)),
+        Expression::DestinationNat { address, port } => put_nat(writer, family, *address, *port),
         Expression::Masquerade => writer.number(masquerade::FLAGS, masquerade::FULLY_RANDOM),
         Expression::Reject => put_reject(writer, family),
         Expression::ConnectionState { to } => put_connection(writer, conntrack::STATE, *to),
@@ -92,14 +95,13 @@ fn put_body(writer: &mut Writer, expression: &Expression, family: Family) {
     }
 }
 
-fn put_bitwise(writer: &mut Writer, (from, to): (Register, Register), mask: &[u8], xor: &[u8]) {
-    let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
-    writer.numbers(&[(bitwise::FROM, from), (bitwise::TO, to), (bitwise::LENGTH, length)]);
+fn put_masks(writer: &mut Writer, mask: &[u8], xor: &[u8]) {
+    writer.number(bitwise::LENGTH, u32::try_from(mask.len()).unwrap_or(u32::MAX));
     put_data(writer, bitwise::MASK, mask);
     put_data(writer, bitwise::XOR, xor);
 }
 
-fn put_lookup(writer: &mut Writer, set: &Name, (from, to): (Register, Option<Register>)) {
+fn put_lookup(writer: &mut Writer, set: &Name, from: Register, to: Option<Register>) {
     writer.number(lookup::FROM, from);
     if let Some(to) = to {
         writer.number(lookup::TO, to);
@@ -116,7 +118,7 @@ fn put_random(writer: &mut Writer, modulus: u32, to: Register) {
     ]);
 }
 
-fn put_nat(writer: &mut Writer, family: Family, (address, port): (Register, Register)) {
+fn put_nat(writer: &mut Writer, family: Family, address: Register, port: Register) {
     writer.numbers(&[
         (nat::TYPE, nat::DESTINATION),
         (nat::FAMILY, family.number().into()),
@@ -139,7 +141,7 @@ fn put_counter_reference(writer: &mut Writer, name: &Name) {
     writer.text(reference::NAME, name.as_str());
 }
 
-/// The code of "port unreachable".
+/// The ICMP or ICMPv6 code of "port unreachable".
 pub fn port_unreachable(family: Family) -> u8 {
     match family {
         Family::Ip => reject::PORT_IPV4,

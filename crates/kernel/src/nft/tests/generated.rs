@@ -54,7 +54,7 @@ pub fn transaction() -> impl Strategy<Value = Transaction> {
             chain.rules = rules;
             match kind {
                 0 => transaction.add_table(),
-                1 => transaction.delete_table_if_there(),
+                1 => transaction.delete_table_if_exists(),
                 2 => transaction.add_set(set),
                 3 => transaction.delete_set(name),
                 4 => transaction.flush_set(name),

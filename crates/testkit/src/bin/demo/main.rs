@@ -1,7 +1,7 @@
 //! A tour of what Ferrule does, with real packets, in namespaces of its own: `demo PATH-OF-FERRULE`.
 //!
-//! Builds a node, three pods and an outside client, starts the program on a folder of manifests, and shows step by step what
-//! becomes of connections. Exits with 1 if anything was not as told. The host's own network is never touched.
+//! Builds a node, pods and an outside client, starts the program on a folder of manifests, and shows step by step how
+//! connections fare. Exits with 1 if a step fails. The host's own network is never touched.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this program talks to a terminal")]
 
 mod report;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         eprintln!("usage: demo PATH-OF-FERRULE");
         return ExitCode::from(2);
     };
-    // Without root this starts the program anew in a user namespace, so it comes first.
+    // Without root this executes the program again in a user namespace, so it comes first.
     if let Err(reason) = available() {
         eprintln!("demo: network namespaces are needed and cannot be made here: {reason}");
         return ExitCode::FAILURE;

@@ -1,4 +1,4 @@
-//! What was told and what was seen, as a table at the end.
+//! Claims and observations, as a table at the end.
 
 use std::fmt::Write as _;
 
@@ -16,28 +16,28 @@ struct Row {
 }
 
 impl Report {
-    /// Notes what was seen, prints it, and whether it is what was told.
+    /// Prints and records an observation, and whether it supports the claim.
     pub fn note(&mut self, what: &'static str, is_well: bool, seen: impl Into<String>) {
         let seen = seen.into();
-        println!("   {} {seen}", if is_well { "✓" } else { "✗ NOT AS TOLD:" });
+        println!("   {} {seen}", if is_well { "✓" } else { "✗ FAILED:" });
         self.rows.push(Row { what, seen, is_well });
     }
 
-    /// Whether everything was as told.
+    /// Whether all claims hold.
     pub fn is_all_well(&self) -> bool {
         self.rows.iter().all(|row| row.is_well)
     }
 
-    /// All of it.
+    /// All rows, aligned.
     pub fn table(&self) -> String {
         let width = self.rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
-        let mut text = format!("\n   {:width$}   SEEN\n", "TOLD");
+        let mut text = format!("\n   {:width$}   SEEN\n", "CLAIM");
         for Row { what, seen, is_well } in &self.rows {
             let mark = if *is_well { '✓' } else { '✗' };
             let _ = writeln!(text, " {mark} {what:width$}   {seen}");
         }
         let well = self.rows.iter().filter(|row| row.is_well).count();
-        let _ = writeln!(text, "\n{well} of {} as told.", self.rows.len());
+        let _ = writeln!(text, "\n{well} of {} claims hold.", self.rows.len());
         text
     }
 }

@@ -1,4 +1,4 @@
-//! Where the tour takes place: namespaces, the folder of manifests, the program.
+//! The setting of the tour: namespaces, the folder of manifests, the program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::nft::{Event, Family, News, NftClient, NftWatch, Transaction};
+use ferrule_kernel::nft::{Family, NftClient, NftNotification, NftNotifications, NftWatch, Transaction};
+use ferrule_kernel::port::{NftReader as _, NftTables as _};
 use ferrule_model::Protocol::Tcp;
 use ferrule_plan::Packet;
 use ferrule_testkit::Program;
@@ -16,16 +17,29 @@ pub const NODE: &str = "192.0.2.10";
 pub const PODS: [&str; 3] = ["10.244.1.11", "10.244.1.12", "10.244.1.13"];
 pub const ASKING_POD: &str = "10.244.1.100";
 pub const CLIENT: &str = "203.0.113.5";
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The stage. Everything on it is gone when it is dropped.
+/// Dropping it removes everything.
 pub struct Stage {
     net: NetWorld,
     folder: tempfile::TempDir,
     ferrule: PathBuf,
 }
 
-/// What became of many connections: who answered how many, and how many found nobody.
+/// A destination of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub address: &'static str,
+    pub port: u16,
+}
+
+impl Target {
+    fn packet(self, from: &str) -> Packet {
+        Packet { from: ip(from), interface: None, to: ip(self.address), port: Some((Tcp, self.port)) }
+    }
+}
+
+/// The outcomes of many connections: how many each pod answered, and how many failed.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub answered: BTreeMap<IpAddr, usize>,
@@ -34,7 +48,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// As in `11: 98, 12: 104`, by the last part of the address.
+    /// As in `10.244.1.11: 98, 10.244.1.12: 104`.
     pub fn shown(&self) -> String {
         let mut parts: Vec<String> =
             self.answered.iter().map(|(pod, count)| format!("{pod}: {count}")).collect();
@@ -46,7 +60,7 @@ impl Counts {
 }
 
 impl Stage {
-    /// Sets it up: everybody is there, and the example manifests are in the folder.
+    /// Builds the hosts, and copies the example manifests to the folder.
     pub fn set(ferrule: &Path) -> Result<Self, String> {
         let mut spec = NetSpec::node([ip(NODE)]).pod(ip(ASKING_POD), &[]).beyond(ip(CLIENT), &[]);
         for pod in PODS {
@@ -78,9 +92,9 @@ impl Stage {
     }
 
     /// Many connections at once.
-    pub fn connect(&self, from: &str, (to, port): (&str, u16), times: usize) -> Result<Counts, String> {
-        let packet = Packet { from: ip(from), interface: None, to: ip(to), port: Some((Tcp, port)) };
-        let seen = self.net.probe_many(&packet, times, PATIENCE).map_err(|error| error.with_sources())?;
+    pub fn connect(&self, from: &str, to: Target, times: usize) -> Result<Counts, String> {
+        let packet = to.packet(from);
+        let seen = self.net.probe_many(&packet, times, TIMEOUT).map_err(|error| error.with_sources())?;
         let mut counts = Counts::default();
         for (seen, times) in seen {
             match seen {
@@ -94,19 +108,19 @@ impl Stage {
         Ok(counts)
     }
 
-    /// How long it takes until a connection ends as wanted.
-    pub fn until(&self, to: (&str, u16), is_wanted: impl Fn(&Counts) -> bool) -> Result<Duration, String> {
+    /// Connects until the outcome is the wanted one; returns how long that took.
+    pub fn until(&self, to: Target, is_wanted: impl Fn(&Counts) -> bool) -> Result<Duration, String> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < TIMEOUT {
             if is_wanted(&self.connect_briefly(to)?) {
                 return Ok(began.elapsed());
             }
         }
-        Err(format!("waited {}s in vain for {}:{}", PATIENCE.as_secs(), to.0, to.1))
+        Err(format!("no success with {}:{} after {}s", to.address, to.port, TIMEOUT.as_secs()))
     }
 
-    fn connect_briefly(&self, (to, port): (&str, u16)) -> Result<Counts, String> {
-        let packet = Packet { from: ip(ASKING_POD), interface: None, to: ip(to), port: Some((Tcp, port)) };
+    fn connect_briefly(&self, to: Target) -> Result<Counts, String> {
+        let packet = to.packet(ASKING_POD);
         let seen =
             self.net.probe(&packet, Duration::from_millis(50)).map_err(|error| error.with_sources())?;
         let mut counts = Counts::default();
@@ -133,18 +147,18 @@ impl Stage {
         flushed.map_err(|error| error.with_sources())?
     }
 
-    /// Listens to whatever is written to the kernel's tables.
+    /// Subscribes to changes of the kernel's tables.
     pub fn listen(&self) -> Result<NftWatch, String> {
         let opened = self.net.node().run(NftWatch::open).map_err(|error| error.with_sources())?;
         opened.map_err(|error| error.to_string())
     }
 }
 
-/// How many messages about tables came since the listening began.
-pub fn heard(watch: &mut NftWatch) -> Result<Vec<Event>, String> {
+/// The notifications since the subscription.
+pub fn notifications(watch: &mut NftWatch) -> Result<Vec<NftNotification>, String> {
     match watch.read().map_err(|error| error.to_string())? {
-        News::Events(events) => Ok(events),
-        News::Missed => Err("more happened than could be listened to".to_owned()),
+        NftNotifications::Received(events) => Ok(events),
+        NftNotifications::Overrun => Err("more happened than could be listened to".to_owned()),
     }
 }
 

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use ferrule_testkit::Program;
 
 use crate::report::Report;
-use crate::stage::{ASKING_POD, CLIENT, Counts, NODE, PODS, Stage, example, heard, ip};
+use crate::stage::{ASKING_POD, CLIENT, Counts, NODE, PODS, Stage, Target, example, ip, notifications};
 
-const WEB: (&str, u16) = ("10.96.0.10", 80);
-const CART: (&str, u16) = ("10.96.0.20", 80);
-const NODE_PORT: (&str, u16) = (NODE, 30080);
-const PATIENCE: Duration = Duration::from_secs(10);
+const WEB: Target = Target { address: "10.96.0.10", port: 80 };
+const CART: Target = Target { address: "10.96.0.20", port: 80 };
+const NODE_PORT: Target = Target { address: NODE, port: 30080 };
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 const WORLD: &str = "
    client 203.0.113.5 ───── node-a 192.0.2.10 ──┬── pod 10.244.1.11 :8080
@@ -23,7 +23,7 @@ const WORLD: &str = "
    Service cart  10.96.0.20:80, session affinity   all three pods
 ";
 
-/// Walks through all of it.
+/// Runs all steps.
 pub fn run(ferrule: &Path) -> Result<Report, String> {
     println!("A node, four pods and an outside client, each in a network namespace:\n{WORLD}");
     let stage = Stage::set(ferrule)?;
@@ -111,7 +111,7 @@ fn endpoint_leaves(stage: &Stage, report: &mut Report) -> Result<(), String> {
     let settled = loop {
         // Sixty in a row that all miss it: by chance that happens once in ten thousand million times.
         let counts = stage.connect(ASKING_POD, WEB, 60)?;
-        if is_gone(&counts) || began.elapsed() > PATIENCE {
+        if is_gone(&counts) || began.elapsed() > TIMEOUT {
             break began.elapsed();
         }
     };
@@ -122,7 +122,7 @@ fn endpoint_leaves(stage: &Stage, report: &mut Report) -> Result<(), String> {
 }
 
 fn flush(stage: &Stage, program: &Program, report: &mut Report) -> Result<(), String> {
-    step(6, "Somebody deletes the rules", "Both of Ferrule's tables are deleted behind its back.");
+    step(6, "Another program deletes the rules", "Both of Ferrule's tables are deleted behind its back.");
     let said = program.said();
     let began = Instant::now();
     stage.flush()?;
@@ -130,7 +130,7 @@ fn flush(stage: &Stage, program: &Program, report: &mut Report) -> Result<(), St
     let healed = began.elapsed();
     let [line, other] = ["IPv4", "IPv6"].map(|family| {
         let text = format!("Another program changed our rules, repaired\" family=\"{family}\"");
-        program.wait_for(&text, said, PATIENCE)
+        program.wait_for(&text, said, TIMEOUT)
     });
     println!(
         "   log: {}",
@@ -157,9 +157,9 @@ fn restart(stage: &Stage, program: Program, report: &mut Report) -> Result<(), S
     report.note("without Ferrule the rules go on", away.lost == 0, away.shown());
     let program = stage.start()?;
     let synced =
-        program.wait_for("family=\"IPv6\" written=", 0, PATIENCE).ok_or("no sync after the restart")?;
-    let written = heard(&mut watch)?.len();
-    let well = written == 0 && synced.contains("way=\"adopted\"");
+        program.wait_for("family=\"IPv6\" written=", 0, TIMEOUT).ok_or("no sync after the restart")?;
+    let written = notifications(&mut watch)?.len();
+    let well = written == 0 && synced.contains("outcome=\"up-to-date\"");
     report.note("a restart writes nothing", well, format!("{written} messages to the kernel's tables"));
     program.terminate().map_err(|error| format!("ending ferrule: {error}"))?;
     Ok(())

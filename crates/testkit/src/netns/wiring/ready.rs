@@ -1,12 +1,12 @@
-//! Waits until what was wired works: the kernel finishes links and IPv6 addresses a moment after it was told to.
+//! Waits until links and addresses work: the kernel completes both shortly after `ip` has returned.
 
 use std::net::IpAddr;
 
 use super::{UPLINK, Wired};
 use crate::netns::{Namespace, NetError, NetSpec, Place};
 
-/// How often is looked; usually once, and each look takes milliseconds.
-const LOOKS: usize = 1000;
+/// Each check takes milliseconds, and usually the first succeeds.
+const MAX_CHECKS: usize = 1000;
 
 pub(super) fn wait(spec: &NetSpec, wired: &Wired) -> Result<(), NetError> {
     for_links(wired)?;
@@ -18,18 +18,18 @@ pub(super) fn wait(spec: &NetSpec, wired: &Wired) -> Result<(), NetError> {
     for_addresses(&wired.beyond, &beyond.map(|(address, _)| *address).collect::<Vec<_>>())
 }
 
-/// Of two ends of a cable, the one that was set up first learns of the other one's coming a moment later, and loses what
-/// it is given until then. The node's ends are the first ones.
+/// The end of a link that was set up first notices the other end with a delay, and drops packets until then. The node's
+/// ends are the first ones.
 fn for_links(wired: &Wired) -> Result<(), NetError> {
     let links = wired.interfaces.values().map(String::as_str).chain([UPLINK]);
-    let look: Vec<String> = links.map(|link| format!("link show dev {link}\n")).collect();
-    let look = look.concat();
+    let commands: Vec<String> = links.map(|link| format!("link show dev {link}\n")).collect();
+    let commands = commands.concat();
     let wanted = wired.interfaces.len() + 1;
-    until(&wired.node, &look, |shown| shown.matches(" state UP ").count() == wanted)
+    until(&wired.node, &commands, |shown| shown.matches(" state UP ").count() == wanted)
 }
 
-/// Even without duplicate address detection, an IPv6 address is put into the routing table by work that is done later;
-/// until then nothing that is sent to it arrives.
+/// Even without duplicate address detection, the kernel adds an IPv6 address to the routing table asynchronously; until
+/// then, packets to it are lost.
 fn for_addresses(namespace: &Namespace, addresses: &[IpAddr]) -> Result<(), NetError> {
     let wanted = addresses.iter().filter(|address| address.is_ipv6());
     let wanted: Vec<String> = wanted.map(|address| format!("local {address} dev")).collect();
@@ -40,12 +40,12 @@ fn for_addresses(namespace: &Namespace, addresses: &[IpAddr]) -> Result<(), NetE
     until(namespace, "route show table local\n", is_there)
 }
 
-/// Looks again and again until all is there.
-fn until(namespace: &Namespace, look: &str, is_there: impl Fn(&str) -> bool) -> Result<(), NetError> {
+/// Repeats a command until its output satisfies a condition.
+fn until(namespace: &Namespace, commands: &str, is_there: impl Fn(&str) -> bool) -> Result<(), NetError> {
     let mut shown = String::new();
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_CHECKS {
         // `-6` decides whose routes are shown; links have no family.
-        let output = namespace.feed("ip", &["-6", "-oneline", "-batch", "-"], look)?;
+        let output = namespace.feed("ip", &["-6", "-oneline", "-batch", "-"], commands)?;
         shown = String::from_utf8_lossy(&output.stdout).into_owned();
         if is_there(&shown) {
             return Ok(());

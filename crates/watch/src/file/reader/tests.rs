@@ -1,4 +1,4 @@
-//! Files that do not answer: threads that wait for a test stand for those that wait for a dead file system.
+//! Files that block: threads that wait for the test stand for threads that wait for a dead file system.
 
 use std::os::unix::fs::symlink;
 use std::time::Instant;
@@ -9,20 +9,20 @@ use super::*;
 
 const BRIEF: Duration = Duration::from_millis(200);
 
-fn wanted(folder: &Path, names: &[&str]) -> Vec<Wanted> {
-    names.iter().map(|name| Wanted { path: folder.join(name), known: None }).collect()
+fn wanted(folder: &Path, names: &[&str]) -> Vec<ReadRequest> {
+    names.iter().map(|name| ReadRequest { path: folder.join(name), known: None }).collect()
 }
 
-fn bytes_of(read: &[ReadFile], name: &str) -> Option<Vec<u8>> {
-    let (_, found) = read.iter().find(|(path, _)| path.ends_with(name))?;
-    match found {
-        Ok(Found::File { bytes, .. }) => Some(bytes.clone()),
+fn bytes_of(read: &[ReadResult], name: &str) -> Option<Vec<u8>> {
+    let (_, state) = read.iter().find(|(path, _)| path.ends_with(name))?;
+    match state {
+        Ok(FileState::Content { bytes, .. }) => Some(bytes.clone()),
         _ => None,
     }
 }
 
 #[test]
-fn a_file_that_never_answers_costs_nothing_but_itself() {
+fn a_file_that_blocks_affects_no_other() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a.yaml", "c.yaml"] {
         fs::write(folder.path().join(name), name).unwrap();
@@ -37,17 +37,17 @@ fn a_file_that_never_answers_costs_nothing_but_itself() {
     assert_eq!(bytes_of(&read, "c.yaml").as_deref(), Some(&b"c.yaml"[..]));
     let error = read.iter().find_map(|(_, found)| found.as_ref().err()).unwrap();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
-    // Once it answers, it is asked again.
+    // Once its reader returns, it is read again.
     drop(never);
     fs::write(folder.path().join("b.yaml"), "b").unwrap();
     let deadline = Instant::now() + READ_TIMEOUT;
     while bytes_of(&reader.read(wanted(folder.path(), &["b.yaml"])), "b.yaml").is_none() {
-        assert!(Instant::now() < deadline, "it is never asked again");
+        assert!(Instant::now() < deadline, "it is never read again");
     }
 }
 
 #[test]
-fn a_folder_that_never_answers_is_given_up_on_until_it_does() {
+fn a_directory_that_blocks_is_skipped_until_it_answers() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.yaml"), "a").unwrap();
     let mut reader = FileReader { timeout: BRIEF, ..FileReader::default() };
@@ -59,17 +59,17 @@ fn a_folder_that_never_answers_is_given_up_on_until_it_does() {
     let began = Instant::now();
     let error = reader.names(folder.path(), blocked).unwrap_err();
     assert!(error.kind() == io::ErrorKind::TimedOut && began.elapsed() >= BRIEF, "{error}");
-    let untried = || -> io::Result<()> { panic!("it is asked though it is stuck") };
+    let untried = || -> io::Result<()> { panic!("it is listed though its reader is stuck") };
     assert_eq!(reader.names(folder.path(), untried).unwrap_err().kind(), io::ErrorKind::TimedOut);
     drop(never);
     let deadline = Instant::now() + READ_TIMEOUT;
     while reader.names(folder.path(), || Ok(())).ok() != Some(vec!["a.yaml".into()]) {
-        assert!(Instant::now() < deadline, "it is never asked again");
+        assert!(Instant::now() < deadline, "it is never read again");
     }
 }
 
 #[test]
-fn what_is_no_file_is_nothing() {
+fn what_is_not_a_regular_file_is_absent() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe.yaml");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -77,13 +77,13 @@ fn what_is_no_file_is_nothing() {
     symlink("loop.yaml", folder.path().join("loop.yaml")).unwrap();
     let mut reader = FileReader::default();
     let read = reader.read(wanted(folder.path(), &["pipe.yaml", "folder.yaml", "gone.yaml", "loop.yaml"]));
-    let nothing = read.iter().filter(|(_, found)| matches!(found, Ok(Found::Nothing))).count();
+    let absent = read.iter().filter(|(_, found)| matches!(found, Ok(FileState::Absent))).count();
     let errors = read.iter().filter(|(_, found)| found.is_err()).count();
-    assert_eq!((nothing, errors), (3, 1), "{read:?}");
+    assert_eq!((absent, errors), (3, 1), "{read:?}");
 }
 
 #[test]
-fn a_file_without_end_is_refused() {
+fn a_file_above_the_limit_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = fs::File::create(folder.path().join("a.yaml")).unwrap();
     file.set_len(MAX_BYTES + 1).unwrap();
@@ -94,7 +94,7 @@ fn a_file_without_end_is_refused() {
 }
 
 #[test]
-fn only_so_many_threads_are_given_away() {
+fn the_number_of_abandoned_threads_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.yaml"), "a").unwrap();
     let mut reader = FileReader { timeout: BRIEF, ..FileReader::default() };

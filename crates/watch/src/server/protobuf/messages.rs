@@ -1,4 +1,4 @@
-//! The kinds, each with the fields that are wanted of it.
+//! The watched kinds, each with the fields a proxy reads.
 
 use prost::Message;
 
@@ -87,8 +87,8 @@ struct LoadBalancerIngress {
 }
 
 impl Service {
-    /// Reads an object without its envelope.
-    pub fn read(object: &[u8]) -> Result<api::Service, ProtobufError> {
+    /// Decodes an object without its envelope.
+    pub fn decode_object(object: &[u8]) -> Result<api::Service, ProtobufError> {
         let Self { spec, status } = Self::decode(object)?;
         let ingress = status.and_then(|status| status.load_balancer).map(|status| status.ingress);
         let ingress = ingress.into_iter().flatten();
@@ -187,8 +187,8 @@ struct EndpointPort {
 }
 
 impl EndpointSlice {
-    /// Reads an object without its envelope.
-    pub fn read(object: &[u8]) -> Result<api::EndpointSlice, ProtobufError> {
+    /// Decodes an object without its envelope.
+    pub fn decode_object(object: &[u8]) -> Result<api::EndpointSlice, ProtobufError> {
         let Self { endpoints, ports, address_type } = Self::decode(object)?;
         let ports = ports.into_iter().map(|EndpointPort { name, protocol, port }| api::EndpointPort {
             name,
@@ -232,12 +232,12 @@ struct ServiceCidrSpec {
 }
 
 impl ServiceCidr {
-    /// Reads an object without its envelope.
-    pub fn read(object: &[u8]) -> Result<api::ServiceCidr, ProtobufError> {
+    /// Decodes an object without its envelope.
+    pub fn decode_object(object: &[u8]) -> Result<api::ServiceCidr, ProtobufError> {
         let Self { spec } = Self::decode(object)?;
-        let mut read = api::ServiceCidr { metadata: metadata(object)?, ..Default::default() };
-        read.spec.cidrs = spec.unwrap_or_default().cidrs;
-        Ok(read)
+        let mut decoded = api::ServiceCidr { metadata: metadata(object)?, ..Default::default() };
+        decoded.spec.cidrs = spec.unwrap_or_default().cidrs;
+        Ok(decoded)
     }
 }
 
@@ -279,8 +279,8 @@ struct NodeAddress {
 }
 
 impl Node {
-    /// Reads an object without its envelope.
-    pub fn read(object: &[u8]) -> Result<api::Node, ProtobufError> {
+    /// Decodes an object without its envelope.
+    pub fn decode_object(object: &[u8]) -> Result<api::Node, ProtobufError> {
         let Self { spec, status } = Self::decode(object)?;
         let NodeSpec { taints, pod_cidrs } = spec.unwrap_or_default();
         let addresses = status.unwrap_or_default().addresses.into_iter();

@@ -1,5 +1,6 @@
-//! Envelopes, and bytes of anything. That objects are read right is tried on a real API server.
+//! Envelopes and arbitrary bytes. The content of objects is tested against a real API server.
 
+use super::super::events::Bookmark;
 use super::*;
 
 fn wrapped(tag: u8, content: &[u8]) -> Vec<u8> {
@@ -16,14 +17,14 @@ fn object(content: &[u8]) -> Vec<u8> {
 fn an_event_is_taken_out_of_its_envelopes() {
     let frame = [wrapped(1, b"ADDED"), wrapped(2, &wrapped(1, &object(b"content")))].concat();
     let (kind, envelope) = event(&frame).unwrap();
-    assert_eq!((kind, unwrapped(envelope).unwrap()), ("ADDED", &b"content"[..]));
-    assert_eq!(unwrapped(&object(b"")).unwrap(), b"");
+    assert_eq!((kind, strip_envelope(envelope).unwrap()), ("ADDED", &b"content"[..]));
+    assert_eq!(strip_envelope(&object(b"")).unwrap(), b"");
 }
 
 #[test]
-fn an_envelope_says_what_is_in_it() {
-    let about = [wrapped(1, b"v1"), wrapped(2, b"Service")].concat();
-    let object = [MAGIC, &wrapped(1, &about), &wrapped(2, b"content")].concat();
+fn an_envelope_has_the_type_of_its_object() {
+    let type_meta_bytes = [wrapped(1, b"v1"), wrapped(2, b"Service")].concat();
+    let object = [MAGIC, &wrapped(1, &type_meta_bytes), &wrapped(2, b"content")].concat();
     let found = type_meta(&object).unwrap();
     assert_eq!((&*found.api_version, &*found.kind), ("v1", "Service"));
 }
@@ -48,26 +49,29 @@ fn an_annotation_that_is_no_text_costs_nothing() {
         wrapped(11, &label),
     ];
     let object = wrapped(1, &fields.concat());
-    let slice = EndpointSlice::read(&object).unwrap();
+    let slice = EndpointSlice::decode_object(&object).unwrap();
     assert_eq!((slice.metadata.name.as_str(), slice.metadata.resource_version.as_str()), ("web-1", "7"));
     assert_eq!(slice.metadata.labels.service_name.as_deref(), Some("web"));
 }
 
 #[test]
-fn the_end_of_a_streaming_list_is_told_from_other_bookmarks() {
+fn the_bookmark_that_ends_a_streaming_list_is_recognised() {
     let end = [wrapped(1, b"k8s.io/initial-events-end"), wrapped(2, b"true")].concat();
     let mark = |more: &[u8]| wrapped(1, &[&wrapped(6, b"7"), more].concat());
-    assert_eq!(bookmark(&mark(b"")).unwrap(), ("7".to_owned(), false));
-    assert_eq!(bookmark(&mark(&wrapped(12, &end))).unwrap(), ("7".to_owned(), true));
+    assert!(!bookmark(&mark(b"")).unwrap().ends_list);
+    assert_eq!(
+        bookmark(&mark(&wrapped(12, &end))).unwrap(),
+        Bookmark { version: "7".to_owned(), ends_list: true }
+    );
 }
 
 proptest::proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)) {
         let _ = event(&bytes);
-        let _ = (unwrapped(&bytes), type_meta(&bytes), type_meta_of(&bytes));
-        let _ = refusal(&bytes);
+        let _ = (strip_envelope(&bytes), type_meta(&bytes), decode_type_meta(&bytes));
+        let _ = api_status(&bytes);
         let _ = (bookmark(&bytes), metadata(&bytes));
-        let _ = (Service::read(&bytes), EndpointSlice::read(&bytes), ServiceCidr::read(&bytes), Node::read(&bytes));
+        let _ = (Service::decode_object(&bytes), EndpointSlice::decode_object(&bytes), ServiceCidr::decode_object(&bytes), Node::decode_object(&bytes));
     }
 }

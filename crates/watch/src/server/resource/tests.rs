@@ -1,18 +1,18 @@
-//! The requests, as kube-proxy makes them.
+//! The requests, which are kube-proxy's.
 
 use super::*;
 
 fn resource(kind: ObjectKind) -> Resource {
-    Resource::of(kind, &NodeName::new("node-1"), Encoding::Json)
+    Resource::new(kind, &NodeName::new("node-1"), Encoding::Json)
 }
 
 /// Row: server 3.13
 #[test]
 fn each_kind_is_watched_with_kube_proxys_selectors() {
     let path = |kind| {
-        let (ask, time) = resource(kind).watch(Since::Everything);
-        assert!((300..600).contains(&time.as_secs()), "{time:?}");
-        ask.path.replace(&format!("timeoutSeconds={}", time.as_secs()), "timeoutSeconds=T")
+        let WatchRequest { request, timeout } = resource(kind).watch_request(WatchStart::InitialEvents);
+        assert!((300..600).contains(&timeout.as_secs()), "{timeout:?}");
+        request.path.replace(&format!("timeoutSeconds={}", timeout.as_secs()), "timeoutSeconds=T")
     };
     let query = "watch=true&allowWatchBookmarks=true&timeoutSeconds=T&sendInitialEvents=true\
                  &resourceVersionMatch=NotOlderThan";
@@ -39,12 +39,12 @@ fn each_kind_is_watched_with_kube_proxys_selectors() {
 }
 
 #[test]
-fn a_watch_goes_on_and_a_list_does_not_go_back() {
+fn a_watch_resumes_from_a_version_and_a_list_is_not_older_than_one() {
     let nodes = resource(ObjectKind::Node);
-    assert!(nodes.watch(Since::Version("7")).0.path.contains("&resourceVersion=7&"));
+    assert!(nodes.watch_request(WatchStart::Version("7")).request.path.contains("&resourceVersion=7&"));
     let list = "/api/v1/nodes?";
     let selector = "fieldSelector=metadata.name%3Dnode-1";
-    assert_eq!(nodes.list(None).path, format!("{list}{selector}"));
+    assert_eq!(nodes.list_request(None).path, format!("{list}{selector}"));
     let newer = "resourceVersion=7&resourceVersionMatch=NotOlderThan";
-    assert_eq!(nodes.list(Some("7")).path, format!("{list}{newer}&{selector}"));
+    assert_eq!(nodes.list_request(Some("7")).path, format!("{list}{newer}&{selector}"));
 }

@@ -1,0 +1,197 @@
+//! A proxy mode's whole life: what it needs of the host, how it opens, what it watches, what it leaves behind.
+//!
+//! The program knows modes only through [`Backend`] and [`Dataplane`]. `ARCHITECTURE.md` has the recipe for
+//! one more mode; [`backend`] is the one place where a mode's name becomes code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrule_kernel::iptables::IptablesCommands;
+use ferrule_model::{IpFamily, PerFamily};
+use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
+use ipnet::IpNet;
+
+use crate::metrics::{MetricDeclaration, ScrapeSource};
+use crate::{BackendError, Dataplane, Note, RuleEventSink, cleanup};
+use crate::{iptables, ipvs, nftables, userspace};
+
+/// The backend of a mode.
+pub fn backend(mode: ProxyMode) -> Box<dyn Backend> {
+    match mode {
+        ProxyMode::Iptables => Box::new(iptables::Iptables::default()),
+        ProxyMode::Ipvs => Box::new(ipvs::Ipvs),
+        ProxyMode::Nftables => Box::new(nftables::Nftables::default()),
+        ProxyMode::Userspace => Box::new(userspace::Userspace),
+    }
+}
+
+/// What a mode that does not exist yet answers.
+pub(crate) fn not_built(mode: ProxyMode) -> BackendError {
+    let mode = mode.name();
+    BackendError::new(format!(
+        "proxy mode {mode} is not built yet in this version of Ferrule, use --proxy-mode=nftables"
+    ))
+}
+
+/// A proxy mode. Its life runs from [`Self::probe`] to [`Self::watch`], in the order of the methods, on the thread of the loop;
+/// what [`Self::cleanup`] returns runs on another.
+pub trait Backend: Send {
+    /// Which one it is.
+    fn mode(&self) -> ProxyMode;
+
+    /// Why this version cannot run the mode at all, whatever the host. Asked before anything else is done.
+    fn unavailable(&self) -> Option<BackendError> {
+        None
+    }
+
+    /// Where kube-proxy's mode differs from the others, for the planner.
+    fn quirks(&self) -> Quirks {
+        Quirks::NONE
+    }
+
+    /// What becomes of NodePorts on loopback addresses.
+    fn loopback_node_ports(&self, _options: &ModeOptions) -> LoopbackNodePorts {
+        LoopbackNodePorts::NotServed
+    }
+
+    /// The metrics that only this mode has. Known before anything else is done.
+    fn metrics(&self) -> &'static [&'static MetricDeclaration] {
+        &[]
+    }
+
+    /// What an operator should know about having chosen this mode, or not having chosen one.
+    fn advice(&self, _choice: ModeChoice) -> Option<Advice> {
+        None
+    }
+
+    /// The rights it needs beside `CAP_NET_ADMIN`. Asked before rights are given up.
+    fn rights(&self) -> Rights {
+        Rights::default()
+    }
+
+    /// Finds out what works on this host, and changes nothing.
+    fn probe(&mut self) -> Probe;
+
+    /// Sets what the mode needs of the host, before the first rules: at a start, and for `--init-only`.
+    fn prepare_host(&mut self, _options: &ModeOptions) -> Result<Vec<Note>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    /// Opens a dataplane for each of these families.
+    fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError>;
+
+    /// What is read from the kernel whenever metrics are scraped. Asked after [`Self::open`].
+    fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {
+        Vec::new()
+    }
+
+    /// Begins to watch the rules, once the first sync was tried. What watches ends with the loop.
+    fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError>;
+
+    /// Takes over other options while it runs. Rules that depend on them are written by the next sync.
+    fn reconfigure(&mut self, _options: &ModeOptions) -> Vec<Note> {
+        Vec::new()
+    }
+
+    /// What of the host this run uses, so that it is not removed as a leftover.
+    fn in_use(&self) -> InUse {
+        InUse { mode: self.mode(), iptables: PerFamily::default() }
+    }
+
+    /// What removes leftovers that this run does not use: other modes', and those of other variants of this one. Runs on a thread
+    /// of its own once the first sync succeeded, repeatedly until it succeeds.
+    fn cleanup(&self) -> Cleanup {
+        let in_use = self.in_use();
+        Box::new(move || cleanup::remove_leftovers(Some(&in_use)))
+    }
+
+    /// Removes what this mode left on the host, kube-proxy's and ours, but nothing that is in use.
+    fn remove_leftovers(&self, _in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        Ok(Vec::new())
+    }
+}
+
+/// The settings that modes need, as plain values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModeOptions {
+    /// How soon missing rules are noticed where the kernel does not announce changes.
+    pub sync_period: Duration,
+    /// Whether NodePorts are to be served on loopback addresses.
+    pub localhost_node_ports: bool,
+    /// The blocks of addresses that accept NodePorts; empty for all.
+    pub node_port_blocks: Vec<IpNet>,
+}
+
+/// Who chose the mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeChoice {
+    /// A flag or the configuration file.
+    Explicit,
+    /// No one: it is the default.
+    Default,
+}
+
+/// A warning about the mode, for the log and as an Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The Event's reason, as kube-proxy has it.
+    pub reason: &'static str,
+    /// What to know.
+    pub text: &'static str,
+}
+
+/// Rights that most modes do not need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// `CAP_NET_RAW`
+    pub raw_sockets: bool,
+    /// `CAP_SYS_MODULE`
+    pub load_modules: bool,
+}
+
+/// What works on this host.
+#[derive(Debug)]
+pub struct Probe {
+    /// For each family, whether it can be served.
+    pub families: PerFamily<Result<(), BackendError>>,
+    /// What else was found.
+    pub notes: Vec<Note>,
+}
+
+impl Probe {
+    /// No family can be served, for one reason.
+    pub(crate) fn nothing_works(error: impl Fn() -> BackendError) -> Self {
+        Self { families: PerFamily { v4: Some(Err(error())), v6: Some(Err(error())) }, notes: Vec::new() }
+    }
+}
+
+/// The dataplanes of the families that are served.
+pub struct Opened {
+    /// One for each family.
+    pub dataplanes: PerFamily<Box<dyn Dataplane>>,
+    /// What was found on the way.
+    pub notes: Vec<Note>,
+}
+
+/// What of the host a run uses.
+#[derive(Clone, Copy, Debug)]
+pub struct InUse {
+    /// Its mode.
+    pub mode: ProxyMode,
+    /// The variant of iptables, by family, if the mode has rules there.
+    pub iptables: PerFamily<IptablesCommands>,
+}
+
+/// One try to remove leftovers: what was removed, and what could not be.
+pub type Cleanup = Box<dyn FnMut() -> (Vec<Leftover>, Result<(), BackendError>) + Send>;
+
+/// Something that was left on the host and was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The mode that left it.
+    pub mode: ProxyMode,
+    /// What it was.
+    pub what: &'static str,
+    /// How many of them.
+    pub objects: usize,
+}

@@ -1,0 +1,313 @@
+//! iptables mode as a [`Backend`].
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ferrule_kernel::iptables::{IptablesCommands, IptablesError, Variant, legacy};
+use ferrule_kernel::port::XTables;
+use ferrule_kernel::{accounting, sysctl};
+use ferrule_model::{IpFamily, PerFamily};
+use ferrule_plan::{FamilyPlan, LoopbackNodePorts, ProxyMode, Quirks};
+
+use super::base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
+use super::check_schedule::CheckSchedule;
+use super::known::KnownRules;
+use super::leftovers::{LeftoverError, remove_from_other_variant, remove_leftovers};
+use super::localnet_switch::LocalnetSwitch;
+use super::metrics::{LOCK_WAIT, METRICS, PARTIAL_RESTORE_FAILURES, PacketCounter, RESTORE_FAILURES};
+use super::reconciler::Reconciler;
+use super::rejected_rule::RejectedRule;
+use super::rule_check::RuleCheck;
+use super::verify::Verifier;
+use crate::error::with_causes;
+use crate::family::{ip_family, table_family};
+use crate::metrics::{MetricDeclaration, Sample, ScrapeSource};
+use crate::rule_events::unwatched;
+use crate::{
+    Advice, Backend, BackendError, Cost, Dataplane, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened,
+    Patch, Probe, Rejected, Rights, RuleEventSink, Severity, SyncReport, Trigger,
+};
+
+/// How often a sync is tried again while another program holds the lock that users of iptables share.
+const LOCK_RETRY: Duration = Duration::from_millis(200);
+
+/// iptables mode.
+#[derive(Debug, Default)]
+pub struct Iptables {
+    /// The variant to use; without one, the probe chooses.
+    variant: Option<Variant>,
+    /// The variant that works, by family; `None` before the probe.
+    commands: Option<PerFamily<IptablesCommands>>,
+    localnet: Option<SharedSwitch>,
+    opened: Vec<OpenedFamily>,
+    counters: Vec<&'static str>,
+    schedule: Option<Arc<CheckSchedule>>,
+}
+
+/// Changed by the backend, applied by the dataplane of IPv4.
+type SharedSwitch = Arc<Mutex<LocalnetSwitch>>;
+
+#[derive(Debug)]
+struct OpenedFamily {
+    family: IpFamily,
+    commands: IptablesCommands,
+    known: Arc<KnownRules>,
+}
+
+impl Backend for Iptables {
+    fn mode(&self) -> ProxyMode {
+        ProxyMode::Iptables
+    }
+
+    fn quirks(&self) -> Quirks {
+        Quirks::IPTABLES
+    }
+
+    fn loopback_node_ports(&self, options: &ModeOptions) -> LoopbackNodePorts {
+        if options.localhost_node_ports { LoopbackNodePorts::InKernel } else { LoopbackNodePorts::NotServed }
+    }
+
+    fn metrics(&self) -> &'static [&'static MetricDeclaration] {
+        &METRICS
+    }
+
+    fn advice(&self, choice: ModeChoice) -> Option<Advice> {
+        let text = "no proxy mode is set, iptables is used; the default becomes nftables in Kubernetes 1.40, \
+                    set the mode to be sure of it";
+        match choice {
+            ModeChoice::Explicit => None,
+            ModeChoice::Default => Some(Advice { reason: "KubeProxyDefaultMode", text }),
+        }
+    }
+
+    /// The programs of the legacy variant use raw sockets, and load the module of their tables if it is missing.
+    fn rights(&self) -> Rights {
+        Rights { raw_sockets: true, load_modules: legacy::needs_module() }
+    }
+
+    fn probe(&mut self) -> Probe {
+        let (mut families, mut commands) = (PerFamily::default(), PerFamily::default());
+        for family in IpFamily::BOTH {
+            let chosen = self.choose(family);
+            let probed = chosen.and_then(|mut chosen| chosen.probe().map(|()| chosen));
+            let result = probed.map(|probed| commands.set(family, probed));
+            let failed =
+                |error| BackendError::new("preparing iptables mode").caused_by(error).in_family(family);
+            families.set(family, result.map_err(failed));
+        }
+        self.commands = Some(commands);
+        Probe { families, notes: Vec::new() }
+    }
+
+    /// `route_localnet`, if IPv4 is served or might be.
+    fn prepare_host(&mut self, options: &ModeOptions) -> Result<Vec<Note>, BackendError> {
+        let chosen = if let Some(commands) = &self.commands {
+            commands.get(IpFamily::V4).copied()
+        } else {
+            let failed = |error| BackendError::new("preparing iptables mode").caused_by(error);
+            Some(self.choose(IpFamily::V4).map_err(failed)?)
+        };
+        let Some(commands) = chosen else { return Ok(Vec::new()) };
+        let (switch, notes) = LocalnetSwitch::start(commands, options).map_err(|error| {
+            let doing =
+                "preparing NodePorts on localhost; --iptables-localhost-nodeports=false does without them";
+            BackendError::new(doing).caused_by(error)
+        })?;
+        self.localnet = Some(Arc::new(Mutex::new(switch)));
+        Ok(notes)
+    }
+
+    fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
+        self.schedule = Some(Arc::new(CheckSchedule::new(options.sync_period)));
+        let host = self.host();
+        self.counters = host.counters();
+        let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
+        let commands = self.commands.unwrap_or_default();
+        for (family, commands) in commands.iter().filter(|(family, _)| families.contains(family)) {
+            let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
+            opened.notes.push(note.with_detail(commands.name("-restore")));
+            let reconciler = Reconciler::new(*commands, host).counting(has_counter);
+            self.opened.push(OpenedFamily { family, commands: *commands, known: reconciler.known() });
+            let localnet = self.localnet.clone().filter(|_| family == IpFamily::V4);
+            opened.dataplanes.set(family, Box::new(Tables { reconciler, localnet }));
+        }
+        Ok(opened)
+    }
+
+    fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {
+        let counters = PacketCounter::named(&self.counters);
+        counters.into_iter().map(|counter| Box::new(counter) as Box<dyn ScrapeSource>).collect()
+    }
+
+    fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
+        let Some(schedule) = &self.schedule else { return Ok(()) };
+        for OpenedFamily { family, commands, known } in &self.opened {
+            let check = RuleCheck {
+                family: *family,
+                verifier: Verifier::new(*commands, Arc::clone(known)),
+                schedule: Arc::clone(schedule),
+                sink: Arc::clone(&sink),
+            };
+            check.start().map_err(unwatched)?;
+        }
+        Ok(())
+    }
+
+    fn reconfigure(&mut self, options: &ModeOptions) -> Vec<Note> {
+        if let Some(schedule) = &self.schedule {
+            schedule.set_period(options.sync_period);
+        }
+        let switch = self.localnet.as_ref().map(|switch| locked(switch).reconfigure(options));
+        switch.unwrap_or_default()
+    }
+
+    fn in_use(&self) -> InUse {
+        let mut iptables = PerFamily::default();
+        for opened in &self.opened {
+            iptables.set(opened.family, opened.commands);
+        }
+        InUse { mode: self.mode(), iptables }
+    }
+
+    fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        let leftover = |what, objects| Leftover { mode: ProxyMode::Iptables, what, objects };
+        let has_rules_here = |in_use: &&InUse| match in_use.mode {
+            ProxyMode::Nftables => false,
+            ProxyMode::Iptables | ProxyMode::Ipvs | ProxyMode::Userspace => true,
+        };
+        let Some(in_use) = in_use.filter(has_rules_here) else {
+            let removed = remove_leftovers()?;
+            let switched_off = usize::from(removed.localnet_is_off);
+            return Ok(vec![leftover("chains", removed.chains), leftover("route_localnet=1", switched_off)]);
+        };
+        // An earlier run of a mode with rules in iptables may have used the other variant.
+        let (mut chains, mut result) = (0, Ok(()));
+        for (_, commands) in in_use.iptables.iter() {
+            match remove_from_other_variant(*commands) {
+                Ok(removed) => chains += removed,
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result?;
+        Ok(vec![leftover("chains of the other iptables variant", chains)])
+    }
+}
+
+impl Iptables {
+    /// Uses this variant of iptables instead of choosing one.
+    pub fn with_variant(variant: Variant) -> Self {
+        Self { variant: Some(variant), ..Self::default() }
+    }
+
+    fn choose(&self, family: IpFamily) -> Result<IptablesCommands, IptablesError> {
+        match self.variant {
+            Some(variant) => Ok(IptablesCommands::new(table_family(family), variant)),
+            None => IptablesCommands::choose(table_family(family)),
+        }
+    }
+
+    /// What of this host the rules depend on.
+    fn host(&self) -> Host {
+        let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
+        Host {
+            tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
+            counts_invalid: has_counter(INVALID_COUNTER),
+            counts_loopback: has_counter(LOOPBACK_COUNTER),
+            localnet_before: self.localnet.as_ref().map(|switch| locked(switch).before).unwrap_or_default(),
+        }
+    }
+}
+
+fn has_counter(name: &str) -> bool {
+    accounting::ensure(name).is_ok()
+}
+
+fn locked(switch: &SharedSwitch) -> std::sync::MutexGuard<'_, LocalnetSwitch> {
+    // No change of it can fail half-way.
+    switch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One family's tables as a [`Dataplane`].
+struct Tables<K> {
+    reconciler: Reconciler<K>,
+    localnet: Option<SharedSwitch>,
+}
+
+impl<K: XTables> Tables<K> {
+    fn family(&mut self) -> IpFamily {
+        ip_family(self.reconciler.kernel().family())
+    }
+
+    fn lock_wait(&mut self) -> Option<Sample> {
+        let family = self.family();
+        let wait = self.reconciler.kernel().lock_wait()?;
+        Some(Sample::for_family(&LOCK_WAIT, family, wait.as_secs_f64()))
+    }
+
+    fn failed(&mut self, error: IptablesError, is_partial: bool) -> BackendError {
+        let family = self.family();
+        let mut samples = vec![Sample::increment(&RESTORE_FAILURES, family)];
+        samples.extend(is_partial.then(|| Sample::increment(&PARTIAL_RESTORE_FAILURES, family)));
+        let is_locked = error.is_locked();
+        let mut failed = BackendError::new("syncing the iptables rules").caused_by(error);
+        failed.findings.measured.extend(self.lock_wait());
+        failed.findings.rejected = self.rejected();
+        samples.extend(failed.findings.rejected.iter().map(|_| Sample::increment(&RESTORE_FAILURES, family)));
+        let failed = failed.in_family(family).counted(samples);
+        if is_locked { failed.until_free(LOCK_RETRY) } else { failed }
+    }
+
+    /// What was rejected since the last sync.
+    fn rejected(&mut self) -> Vec<Rejected> {
+        let rejected = |RejectedRule { what, error, is_repeated }| {
+            let (what, reason) = (what.to_string(), with_causes(&error));
+            Rejected { what, reason, is_repeated }
+        };
+        self.reconciler.take_rejected().into_iter().map(rejected).collect()
+    }
+
+    /// Adds to a report what only this mode has.
+    fn complete(&mut self, mut report: SyncReport) -> SyncReport {
+        let family = self.family();
+        report.samples.extend(self.lock_wait());
+        report.rejected = self.rejected();
+        report.samples.extend(report.rejected.iter().map(|_| Sample::increment(&RESTORE_FAILURES, family)));
+        report.notes.extend(self.localnet.as_ref().and_then(|switch| locked(switch).apply()));
+        report
+    }
+}
+
+impl<K: XTables + Send> Dataplane for Tables<K> {
+    fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
+        let is_partial = matches!(trigger, Trigger::Changed(_)) && self.reconciler.is_known();
+        match self.reconciler.sync(plan, trigger) {
+            Ok(report) => Ok(self.complete(report)),
+            Err(error) => Err(self.failed(error, is_partial)),
+        }
+    }
+
+    fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
+        let family = self.family();
+        let failed =
+            |error| BackendError::new("reading the iptables rules").caused_by(error).in_family(family);
+        self.reconciler.diff(plan).map_err(failed)
+    }
+
+    /// Rules are verified in the background: see [`RuleCheck`].
+    fn verify_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::WallClock
+    }
+}
+
+impl From<LeftoverError> for BackendError {
+    fn from(error: LeftoverError) -> Self {
+        let family = ip_family(error.family);
+        let doing = error.to_string();
+        let counted = vec![Sample::increment(&RESTORE_FAILURES, family)];
+        BackendError::new(doing).in_family(family).counted(counted).caused_by(error.into_cause())
+    }
+}

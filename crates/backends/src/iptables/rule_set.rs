@@ -1,0 +1,210 @@
+//! All rules of a plan, and how a change of the plan changes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ferrule_kernel::iptables::{ChainName, RestoreText, RuleText};
+use ferrule_model::ServicePortName;
+use ferrule_plan::{FamilyPlan, PlanDelta};
+
+use super::base::{Base, Dispatch, Host, JUMPS, Jump, Table};
+use super::edit::Edit;
+use super::frontend::{Compiler, PortRules};
+use super::localnet;
+use super::names::{CANARY, FIREWALL};
+use super::pool::EndpointComments;
+
+/// All rules of one family.
+#[derive(Clone, Debug)]
+pub(super) struct RuleSet {
+    host: Host,
+    base: Base,
+    ports: BTreeMap<ServicePortName, PortRules>,
+    /// How many rules each shared chain has.
+    shared: BTreeMap<Dispatch, usize>,
+    /// Ports that are in the plan and not in the tables: iptables rejected these rules.
+    quarantined: BTreeMap<ServicePortName, PortRules>,
+}
+
+impl RuleSet {
+    /// The rules of a plan, without those of the quarantined ports.
+    pub(super) fn from_plan(plan: &FamilyPlan, host: Host, quarantined: &BTreeSet<ServicePortName>) -> Self {
+        let base = Base::new(&plan.node, host);
+        let quarantine = BTreeMap::new();
+        let mut rule_set =
+            Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new(), quarantined: quarantine };
+        let compiler = rule_set.compiler(plan);
+        for port in plan.ports() {
+            let (owner, rules) = (port.owner(), compiler.rules_of(port));
+            if quarantined.contains(owner) {
+                rule_set.quarantined.insert(owner.clone(), rules);
+            } else {
+                rule_set.exchange(owner, Some(rules));
+            }
+        }
+        rule_set
+    }
+
+    fn compiler<'a>(&self, plan: &'a FamilyPlan) -> Compiler<'a> {
+        let comments = EndpointComments::with(plan.endpoint_count());
+        Compiler { plan, host: self.host, comments }
+    }
+
+    fn exchange(&mut self, owner: &ServicePortName, now: Option<PortRules>) -> Option<PortRules> {
+        for (chain, _) in now.iter().flat_map(|rules| &rules.dispatch) {
+            *self.shared.entry(*chain).or_default() += 1;
+        }
+        let was = match now {
+            Some(now) => self.ports.insert(owner.clone(), now),
+            None => self.ports.remove(owner),
+        };
+        for (chain, _) in was.iter().flat_map(|rules| &rules.dispatch) {
+            if let Some(count) = self.shared.get_mut(chain) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        was
+    }
+
+    /// Applies a change of the plan; returns what it changes in the tables.
+    pub(super) fn apply_delta(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> Edit {
+        let compiler = self.compiler(plan);
+        let mut edit = Edit::default();
+        let owners = if delta.node { self.all_ports(plan) } else { self.touched_ports(plan, delta) };
+        for owner in owners {
+            // The change may be what makes iptables accept its rules.
+            self.quarantined.remove(&owner);
+            let now = compiler.port(&owner);
+            let was = self.exchange(&owner, now);
+            edit.exchange(&was.unwrap_or_default(), self.ports.get(&owner));
+        }
+        if delta.node {
+            let base = Base::new(&plan.node, self.host);
+            self.exchange_base(base, &mut edit);
+        }
+        for chain in Dispatch::ALL {
+            if edit.is_worth_refilling(chain, self.shared.get(&chain).copied().unwrap_or_default()) {
+                edit.refill_shared(chain, self.shared_rules(chain));
+            }
+        }
+        edit
+    }
+
+    /// The ports that iptables rejected rules of.
+    pub(super) fn quarantined(&self) -> BTreeSet<ServicePortName> {
+        self.quarantined.keys().cloned().collect()
+    }
+
+    pub(super) fn quarantined_count(&self) -> usize {
+        self.quarantined.len()
+    }
+
+    /// The rules of the quarantined ports.
+    pub(super) fn quarantined_text(&self) -> RestoreText {
+        let mut edit = Edit::default();
+        for rules in self.quarantined.values() {
+            edit.exchange(&PortRules::default(), Some(rules));
+        }
+        edit.text()
+    }
+
+    /// Whether some rules count packets.
+    pub(super) fn counts_packets(&self) -> bool {
+        self.host.counts_invalid || self.host.counts_loopback
+    }
+
+    /// The port that a line of an [`Edit`] belongs to, if it belongs to one.
+    pub(super) fn owner_of(&self, line: &str) -> Option<&ServicePortName> {
+        let rest = ["-A ", "-I "].into_iter().find_map(|command| line.strip_prefix(command))?;
+        let (chain, rule) = rest.split_once(' ').unwrap_or((rest, ""));
+        let is_shared =
+            |(dispatch, text): &(Dispatch, RuleText)| dispatch.chain().1 == chain && text.as_str() == rule;
+        let mut ports = self.ports.iter();
+        let found =
+            ports.find(|(_, rules)| rules.chains.contains_key(chain) || rules.dispatch.iter().any(is_shared));
+        found.map(|(owner, _)| owner)
+    }
+
+    fn exchange_base(&mut self, base: Base, edit: &mut Edit) {
+        let was = std::mem::replace(&mut self.base, base);
+        for (table, name, rules) in &self.base.chains {
+            if !was.chains.iter().any(|chain| chain == &(*table, *name, rules.clone())) {
+                edit.refill(*table, ChainName::fixed(name), rules.clone());
+            }
+        }
+        match (was.guards_loopback(), self.base.guards_loopback()) {
+            (false, true) => edit.jump(&localnet::JUMP),
+            (true, false) => {
+                edit.remove_jump(&localnet::JUMP);
+                edit.remove(Table::Mangle, localnet::chain());
+            }
+            (true, true) | (false, false) => {}
+        }
+        if was.tail != self.base.tail {
+            edit.refill_shared(Dispatch::Services, self.shared_rules(Dispatch::Services));
+        }
+    }
+
+    fn all_ports(&self, plan: &FamilyPlan) -> BTreeSet<ServicePortName> {
+        self.ports.keys().cloned().chain(plan.ports().map(|port| port.owner().clone())).collect()
+    }
+
+    fn touched_ports(&self, plan: &FamilyPlan, delta: &PlanDelta) -> BTreeSet<ServicePortName> {
+        let frontends = delta.frontends.values().flat_map(|replaced| [&replaced.was, &replaced.now]);
+        let mut owners: BTreeSet<ServicePortName> =
+            frontends.flatten().map(|frontend| frontend.owner.clone()).collect();
+        owners.extend(delta.pools.keys().map(|id| id.owner.clone()));
+        for name in delta.health_checks.keys() {
+            owners.extend(plan.ports_of(name).map(|port| port.owner().clone()));
+            owners.extend(self.ports.keys().filter(|owner| owner.service == *name).cloned());
+        }
+        owners
+    }
+
+    /// Every chain with its rules, by table and name.
+    pub(super) fn chains(&self) -> impl Iterator<Item = (Table, ChainName, Vec<RuleText>)> {
+        let shared = Dispatch::ALL.into_iter().map(|dispatch| {
+            let (table, name) = dispatch.chain();
+            (table, ChainName::fixed(name), self.shared_rules(dispatch))
+        });
+        let base = self.base.chains.iter();
+        let base = base.map(|(table, name, rules)| (*table, ChainName::fixed(name), rules.clone()));
+        let own = self.ports.values().flat_map(|rules| &rules.chains);
+        let own = own.map(|(name, rules)| (Table::Nat, name.clone(), rules.to_vec()));
+        shared.chain(base).chain(own)
+    }
+
+    /// Chains that must exist, whatever is in them.
+    pub(super) fn bare_chains() -> [(Table, &'static str); 4] {
+        [(Table::Filter, FIREWALL), (Table::Filter, CANARY), (Table::Nat, CANARY), (Table::Mangle, CANARY)]
+    }
+
+    /// The rules that lead into our chains.
+    pub(super) fn jumps(&self) -> impl Iterator<Item = &'static Jump> {
+        JUMPS.iter().chain(self.base.guards_loopback().then_some(&localnet::JUMP))
+    }
+
+    /// How many rules at the end of a chain are in a fixed order.
+    pub(super) fn tail_of(&self, table: Table, chain: &str) -> Option<usize> {
+        let dispatch = Dispatch::ALL.into_iter().find(|dispatch| dispatch.chain() == (table, chain))?;
+        Some(if dispatch == Dispatch::Services { self.base.tail.len() } else { 0 })
+    }
+
+    /// How many rules there are in each table.
+    pub(super) fn count(&self, table: Table) -> usize {
+        let base = self.base.chains.iter().filter(|(of, ..)| *of == table).map(|(_, _, rules)| rules.len());
+        let shared = self.shared.iter().filter(|(dispatch, _)| dispatch.chain().0 == table);
+        let fixed = base.sum::<usize>() + shared.map(|(_, count)| count).sum::<usize>();
+        let own = self.ports.values().flat_map(|rules| rules.chains.values()).map(|rules| rules.len());
+        match table {
+            Table::Nat => fixed + self.base.tail.len() + own.sum::<usize>(),
+            Table::Filter | Table::Mangle => fixed,
+        }
+    }
+
+    fn shared_rules(&self, dispatch: Dispatch) -> Vec<RuleText> {
+        let ports = self.ports.values().flat_map(|rules| &rules.dispatch);
+        let rules = ports.filter(|(chain, _)| *chain == dispatch).map(|(_, rule)| rule.clone());
+        let tail = if dispatch == Dispatch::Services { &self.base.tail[..] } else { &[] };
+        rules.chain(tail.iter().cloned()).collect()
+    }
+}

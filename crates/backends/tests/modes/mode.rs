@@ -1,0 +1,241 @@
+//! A proxy mode under test, and what the tests need of it.
+
+use std::process::Command;
+use std::time::Duration;
+use std::{env, thread};
+
+use ferrule_backends::iptables::Iptables;
+use ferrule_backends::{Backend, Dataplane, ModeOptions, SyncOutcome, SyncReport, Trigger, backend};
+use ferrule_kernel::iptables::Variant;
+use ferrule_kernel::sys::enter_new_network_namespace;
+use ferrule_model::{IpFamily, PerFamily};
+use ferrule_plan::{FamilyPlan, LoopbackNodePorts, NodePortScope, PlanDelta, ProxyMode};
+use ferrule_testkit::World;
+use ferrule_testkit::netns::{NetWorld, or_skip};
+
+/// A proxy mode, or a variant of one, and what its tests differ in.
+pub struct Mode {
+    pub kind: ProxyMode,
+    /// The variant of iptables, where the mode has a choice.
+    pub variant: Option<Variant>,
+    /// The programs that must be installed.
+    pub programs: &'static [&'static str],
+    /// A folder of `stories/`, and how many of its packets must have been sent at least.
+    pub stories: &'static str,
+    pub min_packets: usize,
+    /// How many random worlds are tried, and from where on.
+    pub random_worlds: usize,
+    pub seed: u8,
+    /// The command that shows everything the mode has in the kernel.
+    pub listing: &'static [&'static str],
+    pub damage: Damage,
+}
+
+/// Something that another program can do to the rules of [`FACTS`].
+pub struct Damage {
+    pub command: &'static [&'static str],
+    /// The diff afterwards, line by line.
+    pub diff: &'static [&'static str],
+}
+
+pub const NFTABLES: Mode = Mode {
+    kind: ProxyMode::Nftables,
+    variant: None,
+    programs: &["nft"],
+    stories: "packets-nftables",
+    min_packets: 110,
+    random_worlds: 300,
+    seed: 11,
+    listing: &["nft", "-s", "list", "ruleset"],
+    damage: Damage {
+        command: &["nft", "delete", "element", "ip", "kube-proxy", "services", "{ 10.96.0.1 . tcp . 80 }"],
+        diff: &["ip add element services 10.96.0.1 . tcp . 80 : 0x70000001"],
+    },
+};
+
+pub const IPTABLES_NFT: Mode = Mode {
+    kind: ProxyMode::Iptables,
+    variant: Some(Variant::Nft),
+    programs: &["iptables-nft", "nft"],
+    stories: "packets-iptables",
+    min_packets: 80,
+    random_worlds: 150,
+    seed: 12,
+    listing: &["nft", "-s", "list", "ruleset"],
+    damage: Damage { command: &["iptables-nft", "-t", "nat", "-F", "KUBE-MARK-MASQ"], diff: MARK_RULE },
+};
+
+pub const IPTABLES_LEGACY: Mode = Mode {
+    variant: Some(Variant::Legacy),
+    programs: &["iptables-legacy"],
+    seed: 13,
+    listing: &["iptables-legacy-save"],
+    damage: Damage { command: &["iptables-legacy", "-t", "nat", "-F", "KUBE-MARK-MASQ"], diff: MARK_RULE },
+    ..IPTABLES_NFT
+};
+
+const MARK_RULE: &[&str] =
+    &["*nat", ":KUBE-MARK-MASQ - [0:0]", "-A KUBE-MARK-MASQ -j MARK --or-mark 0x00004000", "COMMIT"];
+
+/// Two Services in both families, one of them with a NodePort.
+pub const FACTS: &str = "service one NodePort clusterIP 10.96.0.1,fd96::1 port 80→8080 nodePort 30080
+    endpoint one 10.244.1.1 node a
+    endpoint one fd44::1 node a
+    service two clusterIP 10.96.0.2,fd96::2 port 80→8080
+    endpoint two 10.244.1.2 node a
+    endpoint two fd44::2 node a";
+
+/// Touches everything: a Service comes, one goes, an endpoint comes.
+pub const CHANGE: &str = "gone service two
+    service three clusterIP 10.96.0.3,fd96::3 port 80→8080
+    endpoint three 10.244.1.3 node a
+    endpoint three fd44::3 node a
+    endpoint one 10.244.1.9 node a
+    endpoint one fd44::9 node a";
+
+impl Mode {
+    /// Whether it can be tested here. With `CI=true` it must be possible.
+    pub fn is_testable(&self) -> bool {
+        let is_missing = |program: &&&str| Command::new(program).arg("-V").output().is_err();
+        let missing = self.programs.iter().find(is_missing);
+        let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
+        assert!(missing.is_none() || !is_ci, "this test needs {missing:?}");
+        if let Some(missing) = missing {
+            println!("skipped: needs {missing}");
+        }
+        missing.is_none() && or_skip()
+    }
+
+    /// Runs a test in a network namespace of its own, if the mode can be tested.
+    pub fn in_namespace(&'static self, test: impl FnOnce() + Send) {
+        if self.is_testable() {
+            let entered = || enter_new_network_namespace().map(|()| test());
+            let ran = thread::scope(|scope| scope.spawn(entered).join());
+            ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).expect("a network namespace");
+        }
+    }
+
+    pub fn backend(&self) -> Box<dyn Backend> {
+        match self.variant {
+            Some(variant) => Box::new(Iptables::with_variant(variant)),
+            None => backend(self.kind),
+        }
+    }
+
+    /// A world of a node and these facts, planned for this mode.
+    pub fn world(&self, facts: &str) -> World {
+        let mut world = World::default();
+        let settings = format!(
+            "mode {}\ndetectLocal ClusterCIDR 10.244.0.0/16,fd44::/32\nnodePortAddresses primary",
+            self.kind.name()
+        );
+        world.run_proxy(&settings).expect("settings");
+        world.say("node a addresses 192.0.2.1,fd00::1 podCIDR 10.244.1.0/24").expect("a node");
+        world.say(facts).expect("facts");
+        world.settle();
+        world
+    }
+
+    /// Starts the mode as the program does, for the families of a world. Belongs into the node's namespace.
+    pub fn start(&self, world: &World) -> PerFamily<Box<dyn Dataplane>> {
+        let mut backend = self.backend();
+        let probe = backend.probe();
+        let options = options(world);
+        backend.prepare_host(&options).expect("a host that is prepared");
+        let families: Vec<IpFamily> = world.plan.families.iter().map(|(family, _)| family).collect();
+        for family in &families {
+            let probed = probe.families.get(*family).expect("a family that was probed");
+            assert!(probed.is_ok(), "{family} cannot be served: {probed:?}");
+        }
+        backend.open(&families, &options).expect("dataplanes").dataplanes
+    }
+
+    /// The same for one family.
+    pub fn start_family(&self, world: &World, family: IpFamily) -> Box<dyn Dataplane> {
+        let mut dataplanes = self.start(world);
+        match family {
+            IpFamily::V4 => dataplanes.v4.take(),
+            IpFamily::V6 => dataplanes.v6.take(),
+        }
+        .expect("a dataplane")
+    }
+
+    /// Brings the node of a network in line with a world, in every family, and makes sure that another start has nothing to do.
+    pub fn program(&self, net: &NetWorld, world: &World) {
+        let started = || {
+            sync_all(&mut self.start(world), world);
+            sync_all(&mut self.start(world), world)
+        };
+        let again = net.node().run(started).expect("the node's namespace");
+        for report in again {
+            assert_eq!((report.outcome, report.commits), (SyncOutcome::UpToDate, 0), "{report:?}");
+        }
+    }
+
+    /// Has another program do something to the rules.
+    pub fn damage(&self) {
+        run(self.damage.command);
+    }
+
+    /// Everything the mode has in the kernel, as its tool shows it.
+    pub fn listing(&self) -> String {
+        let text = run(self.listing);
+        // Comments have the time in them, and chains the packets they counted.
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(|line| line.split(" [").next().unwrap_or(line).to_owned() + "\n").collect()
+    }
+}
+
+/// The options by which the program would plan such a world.
+pub fn options(world: &World) -> ModeOptions {
+    let serves_loopback = |plan: &FamilyPlan| {
+        let has_addresses = match &plan.node.loopback_addresses {
+            NodePortScope::All => true,
+            NodePortScope::Only(addresses) => !addresses.is_empty(),
+        };
+        has_addresses && plan.node.loopback_node_ports == LoopbackNodePorts::InKernel
+    };
+    ModeOptions {
+        sync_period: Duration::from_secs(30),
+        localhost_node_ports: world.family(IpFamily::V4).is_some_and(serves_loopback),
+        node_port_blocks: Vec::new(),
+    }
+}
+
+/// Makes sure of every family's rules.
+fn sync_all(dataplanes: &mut PerFamily<Box<dyn Dataplane>>, world: &World) -> Vec<SyncReport> {
+    let mut reports = Vec::new();
+    for family in IpFamily::BOTH {
+        let dataplane = match family {
+            IpFamily::V4 => dataplanes.v4.as_mut(),
+            IpFamily::V6 => dataplanes.v6.as_mut(),
+        };
+        if let (Some(dataplane), Some(plan)) = (dataplane, world.family(family)) {
+            reports.push(sync(&mut **dataplane, plan, Trigger::verify()));
+        }
+    }
+    reports
+}
+
+/// A sync that succeeds, with all that it deferred.
+pub fn sync(dataplane: &mut dyn Dataplane, plan: &FamilyPlan, trigger: Trigger<'_>) -> SyncReport {
+    let report = dataplane.sync(plan, trigger).expect("a sync");
+    let mut deferred = report.deferred;
+    while deferred.is_some() {
+        deferred = dataplane.run_deferred().expect("what was deferred").deferred;
+    }
+    report
+}
+
+/// Changes the world; what that changes in a family's plan.
+pub fn say(world: &mut World, facts: &str, family: IpFamily) -> PlanDelta {
+    let step = world.then(facts).expect("facts");
+    step.deltas.get(family).cloned().unwrap_or_default()
+}
+
+fn run(command: &[&str]) -> String {
+    let (program, arguments) = command.split_first().expect("a program");
+    let output = Command::new(program).args(arguments).output().expect("the program");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

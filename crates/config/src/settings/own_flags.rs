@@ -1,0 +1,80 @@
+//! Settings that only flags have: Ferrule's own, and where the API server is.
+
+use ferrule_kernel::sandbox::Level;
+use ferrule_model::parse_cidr;
+use ferrule_plan::ExternalIps;
+use ipnet::IpNet;
+
+use super::Collector;
+use super::cidr::flaw_after;
+use crate::cli::{CommandLine, flags};
+use crate::gates::Gates;
+
+/// The values of flags that have no field in the configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagOnly {
+    /// `--master`
+    pub master: String,
+    /// `--sandbox`
+    pub sandbox: String,
+    /// `--allowed-external-ip-cidrs`
+    pub external_ip_cidrs: Vec<String>,
+}
+
+impl Default for FlagOnly {
+    fn default() -> Self {
+        Self {
+            master: String::new(),
+            sandbox: name(Level::default()).to_owned(),
+            external_ip_cidrs: Vec::new(),
+        }
+    }
+}
+
+impl FlagOnly {
+    /// The values on a command line.
+    pub fn from_command_line(line: &CommandLine) -> Self {
+        Self {
+            master: line.text(flags::MASTER),
+            sandbox: line.text(flags::SANDBOX),
+            external_ip_cidrs: line.texts(flags::ALLOWED_EXTERNAL_IP_CIDRS),
+        }
+    }
+}
+
+const LEVELS: [Level; 3] = [Level::None, Level::Basic, Level::Strict];
+
+fn name(level: Level) -> &'static str {
+    match level {
+        Level::None => "none",
+        Level::Basic => "basic",
+        Level::Strict => "strict",
+    }
+}
+
+pub(super) fn sandbox(given: &FlagOnly, problems: &mut Collector) -> Level {
+    let level = LEVELS.into_iter().find(|level| name(*level) == given.sandbox);
+    if level.is_none() {
+        problems.unsupported("--sandbox", &given.sandbox, &LEVELS.map(name));
+    }
+    level.unwrap_or_default()
+}
+
+pub(super) fn external_ips(given: &FlagOnly, gates: &Gates, problems: &mut Collector) -> ExternalIps {
+    let reason = "must be a valid CIDR block, such as 192.0.2.0/24 or 2001:db8::/32";
+    for (index, text) in given.external_ip_cidrs.iter().enumerate() {
+        if let Some(flaw) = flaw_after(reason, text) {
+            problems.invalid(
+                format!("--{}[{index}]", flags::ALLOWED_EXTERNAL_IP_CIDRS),
+                text.as_str(),
+                &flaw,
+            );
+        }
+    }
+    let blocks: Vec<IpNet> = given.external_ip_cidrs.iter().filter_map(|text| parse_cidr(text)).collect();
+    match (gates.is_on("AllowServiceExternalIPs"), given.external_ip_cidrs.is_empty()) {
+        (false, _) => ExternalIps::None,
+        (true, true) => ExternalIps::All,
+        (true, false) => ExternalIps::Within(blocks),
+    }
+}

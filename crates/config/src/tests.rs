@@ -1,0 +1,3 @@
+//! Tests that go through everything a file goes through.
+
+mod random_input;

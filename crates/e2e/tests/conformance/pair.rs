@@ -1,0 +1,199 @@
+//! The same node twice, with the same pods and clients around it: the real kube-proxy on one, Ferrule on the other.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use ferrule_plan::Packet;
+use ferrule_testkit::api_server::{ApiServer, Objects, User, objects_of, program};
+use ferrule_testkit::netns::{NetSpec, NetWorld, Probe, Seen};
+use ferrule_testkit::{Program, World};
+use ferrule_watch::api;
+use serde_json::{Value, json};
+
+use crate::configuration::configuration;
+use crate::marker::Marker;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const BRIEFLY: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(3);
+/// kube-proxy does not try a failed first sync again, and may start without its Node's zone: another start makes it good.
+const NUDGES: usize = 4;
+/// Enough to see both endpoints of a marker, if both are used.
+const MARKER_TRIES: usize = 16;
+/// Flows are forgotten quickly, so that a port used again is a new flow.
+const SHORT_MEMORY: [(&str, &str); 6] = [
+    // A connection that was tried before there were rules for it would stay without them.
+    ("net/netfilter/nf_conntrack_tcp_timeout_syn_sent", "1"),
+    ("net/netfilter/nf_conntrack_udp_timeout", "1"),
+    ("net/netfilter/nf_conntrack_udp_timeout_stream", "1"),
+    ("net/netfilter/nf_conntrack_tcp_timeout_time_wait", "1"),
+    ("net/netfilter/nf_conntrack_tcp_timeout_close", "1"),
+    ("net/netfilter/nf_conntrack_icmp_timeout", "1"),
+];
+
+/// One of the two nodes.
+pub struct Side {
+    pub net: NetWorld,
+    program: PathBuf,
+    running: Option<Program>,
+}
+
+/// Both nodes, and what the API server was told for them.
+pub struct Pair {
+    server: &'static ApiServer,
+    pub theirs: Side,
+    pub ours: Side,
+    there: Objects,
+    node: api::Node,
+    running: Value,
+}
+
+impl Side {
+    fn new(server: &ApiServer, program: PathBuf, spec: NetSpec) -> Self {
+        let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
+        net.node().set_all(&SHORT_MEMORY).expect("the node's settings");
+        let joined = server.join(net.node(), unused_address());
+        joined.map_err(|error| error.with_sources()).expect("a cable to the API server");
+        Self { net, program, running: None }
+    }
+
+    fn start(&mut self, file: &Path) {
+        self.running = None;
+        let arguments = [format!("--config={}", file.display())];
+        self.running = Some(Program::start(self.net.node(), &self.program, &arguments).expect("it starts"));
+    }
+
+    /// Waits until it answers as one that has seen everything.
+    fn wait_for(&self, marker: &Marker, patience: Duration) -> Result<(), String> {
+        let give_up = Instant::now() + patience;
+        let packets = marker.packets(self.net.spec());
+        while Instant::now() < give_up {
+            let seen = self.net.probe_all(&probes(&packets, 1, BRIEFLY)).expect("probes");
+            if seen.iter().all(|seen| marker.is_answered(seen)) {
+                let seen = self.net.probe_all(&probes(&packets, MARKER_TRIES, LONG)).expect("probes");
+                if seen.iter().all(|seen| marker.is_answered(seen)) {
+                    return Ok(());
+                }
+            }
+        }
+        let log = self.running.as_ref().map(Program::log).unwrap_or_default();
+        let end: Vec<&str> = log.iter().rev().take(8).rev().map(String::as_str).collect();
+        Err(format!("{} never came to serve the marker:\n{}", self.program.display(), end.join("\n")))
+    }
+
+    /// What is seen of each packet in so many tries.
+    pub fn ask(&self, packets: &[Packet], tries: usize, patience: Duration) -> Vec<BTreeSet<Seen>> {
+        let seen = self.net.probe_all(&probes(packets, tries, patience)).expect("probes");
+        seen.chunks(tries).map(|chunk| chunk.iter().cloned().collect()).collect()
+    }
+}
+
+impl Pair {
+    /// Two worlds of these hosts; nothing runs yet.
+    pub fn build(spec: NetSpec) -> Self {
+        let server = ApiServer::shared();
+        let spec = Marker::inhabit(spec);
+        Self {
+            server,
+            theirs: Side::new(server, program("kube-proxy"), spec.clone()),
+            ours: Side::new(server, env!("CARGO_BIN_EXE_ferrule-under-test").into(), spec),
+            there: Objects::new(),
+            node: api::Node::default(),
+            running: Value::Null,
+        }
+    }
+
+    /// Tells the API server of a world and waits until both proxies know.
+    pub fn settle(&mut self, world: &World) -> Result<(), String> {
+        let told = |error: ferrule_testkit::api_server::ApiServerError| error.with_sources();
+        self.put_node(world.stated_node());
+        let wanted = objects_of(world);
+        self.server.make_namespaces_of(&wanted).map_err(told)?;
+        // After all others: a marker that is seen says that they were.
+        self.server.bring_about(&mut self.there, wanted.clone()).map_err(told)?;
+        let mut seen = Ok(());
+        for _ in 0..NUDGES {
+            let marker = Marker::new(next_marker(), world.stated_node().metadata.labels.zone.clone());
+            let mut with_marker = wanted.clone();
+            marker.add_to(&mut with_marker);
+            self.server.bring_about(&mut self.there, with_marker).map_err(told)?;
+            self.run(world);
+            self.ours.wait_for(&marker, PATIENCE)?;
+            seen = self.theirs.wait_for(&marker, PATIENCE / 3);
+            if seen.is_ok() {
+                break;
+            }
+            let file = self.file();
+            self.theirs.start(&file);
+        }
+        seen
+    }
+
+    fn put_node(&mut self, node: &api::Node) {
+        if *node == self.node {
+            return;
+        }
+        let mut with_other_zone = self.node.clone();
+        with_other_zone.metadata.labels.zone.clone_from(&node.metadata.labels.zone);
+        if with_other_zone == *node {
+            let labels = json!({ "topology.kubernetes.io/zone": node.metadata.labels.zone });
+            let patch = json!({ "metadata": { "labels": labels } });
+            let patched = self.server.patch(&format!("/api/v1/nodes/{}", node.metadata.name), &patch);
+            patched.map_err(|error| error.with_sources()).expect("a zone");
+        } else {
+            // It would be another node: both start again.
+            self.running = Value::Null;
+            self.server.put_node(node).map_err(|error| error.with_sources()).expect("a node");
+        }
+        self.node = node.clone();
+    }
+
+    /// The configuration file of both.
+    fn file(&self) -> PathBuf {
+        self.server.folder().join("proxies.json")
+    }
+
+    /// Starts both proxies, unless they run this way already.
+    fn run(&mut self, world: &World) {
+        let kubeconfig = self.server.kubeconfig(User::KubeProxy).expect("a kubeconfig");
+        let wanted = configuration(&world.view, &kubeconfig);
+        if wanted == self.running {
+            return;
+        }
+        let file = self.file();
+        std::fs::write(&file, wanted.to_string()).expect("a configuration file");
+        self.theirs.start(&file);
+        self.ours.start(&file);
+        self.running = wanted;
+    }
+}
+
+impl Drop for Pair {
+    /// The next pair starts on an empty cluster.
+    fn drop(&mut self) {
+        let _ = self.server.bring_about(&mut self.there, Objects::new());
+    }
+}
+
+fn probes(packets: &[Packet], tries: usize, patience: Duration) -> Vec<Probe> {
+    let each = packets.iter().flat_map(|packet| std::iter::repeat_n(packet, tries));
+    each.map(|packet| Probe { packet: packet.clone(), timeout: patience }).collect()
+}
+
+fn next_marker() -> u16 {
+    static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn unused_address() -> Ipv4Addr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    static BLOCK: AtomicU8 = AtomicU8::new(82);
+    let last = NEXT.fetch_add(1, Ordering::Relaxed);
+    if last == 250 {
+        BLOCK.fetch_add(1, Ordering::Relaxed);
+    }
+    Ipv4Addr::new(172, 31, BLOCK.load(Ordering::Relaxed), last.max(1))
+}

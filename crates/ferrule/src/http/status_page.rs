@@ -1,0 +1,84 @@
+//! `/ferrule/v1/status`: what the running proxy knows about itself, as JSON. Read-only, without secrets.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ferrule_model::IpFamily;
+use ferrule_plan::FamilyPlan;
+use serde_json::{Value, json};
+
+use super::{BlockingResponse, Request, Response};
+use crate::health::Moment;
+use crate::run::{FamilyStatus, Inspector, LastSync, Snapshot};
+
+const PATH: &str = "/ferrule/v1/status";
+
+/// A sync of iptables rules may take this long and more; a client that asks again then is served.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The list of diagnostics ends here; their number is always given.
+const MAX_DIAGNOSTICS: usize = 100;
+
+/// The page, made on a thread that may wait for the loop.
+pub(super) fn blocking(request: &Request, inspector: Option<&Inspector>) -> Option<BlockingResponse> {
+    let inspector = inspector.filter(|_| request.path == PATH)?.clone();
+    Some(Box::new(move |is_cancelled| {
+        match inspector.snapshot(TIMEOUT, || is_cancelled.load(Ordering::Relaxed)) {
+            Ok(snapshot) => Response::json(200, format!("{:#}\n", page(&snapshot))),
+            Err(error) => Response::json(503, format!("{:#}\n", json!({ "error": error.to_string() }))),
+        }
+    }))
+}
+
+fn page(snapshot: &Snapshot) -> Value {
+    let families: serde_json::Map<String, Value> = snapshot
+        .families
+        .iter()
+        .map(|(family, status)| (family.to_string(), part(snapshot, family, status)))
+        .collect();
+    let unreachable: serde_json::Map<String, Value> =
+        snapshot.unreachable.iter().map(|(kind, since)| (kind.to_string(), time(*since))).collect();
+    let diagnostics: Vec<String> =
+        snapshot.diagnostics.iter().take(MAX_DIAGNOSTICS).map(ToString::to_string).collect();
+    json!({
+        "mode": snapshot.mode.name(),
+        "node": snapshot.view.name.to_string(),
+        "pendingChanges": snapshot.has_pending_changes,
+        "services": snapshot.cluster.services().len(),
+        "families": families,
+        "unreachable": unreachable,
+        "diagnostics": { "total": snapshot.diagnostics.len(), "first": diagnostics },
+    })
+}
+
+fn part(snapshot: &Snapshot, family: IpFamily, status: &FamilyStatus) -> Value {
+    let plan = snapshot.plan.families.get(family);
+    json!({
+        "inSync": status.is_in_sync,
+        "lastSync": status.last_sync.as_ref().map(last_sync),
+        "lastFailure": status.last_failure.as_ref().map(|(at, error)| json!({ "at": time(*at), "error": error })),
+        "lastRepair": status.last_repair.as_ref().map(|(at, drift)| json!({
+            "at": time(*at),
+            "what": drift.as_ref().map(|drift| &drift.what),
+            "by": drift.as_ref().and_then(|drift| drift.by.as_ref()),
+        })),
+        "quarantinedServicePorts": status.quarantined,
+        "frontends": plan.map_or(0, |plan| plan.frontends().count()),
+        "pools": plan.map_or(0, |plan| plan.pools().len()),
+        "endpoints": plan.map_or(0, FamilyPlan::endpoint_count),
+    })
+}
+
+fn last_sync(sync: &LastSync) -> Value {
+    json!({
+        "at": time(sync.at),
+        "seconds": sync.took.as_secs_f64(),
+        "outcome": sync.outcome.name(),
+        "written": sync.written,
+        "removed": sync.removed,
+    })
+}
+
+fn time(moment: Moment) -> Value {
+    Value::String(moment.wall.to_string())
+}
