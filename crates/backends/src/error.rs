@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::error::Error;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use ferrule_model::IpFamily;
@@ -75,16 +74,4 @@ impl BackendError {
     pub fn retry_in(&self) -> Option<Duration> {
         self.retry_in
     }
-}
-
-/// An error and its causes as one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        // Writing to a String cannot fail.
-        let _ = write!(text, ": {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -19,12 +19,12 @@ use ferrule_kernel::sys;
 use ferrule_watch::server::SecretUrl;
 use tracing::{error, info, warn};
 
-use crate::causes::with_causes;
 use crate::config_reload::LiveConfig;
 use crate::host::{self, RealFiles};
 use crate::logging::{self, LogHandle};
 use crate::run::{self, Ended, Source, Start, StartError};
 use crate::sandbox;
+use ferrule_model::with_causes;
 
 /// Why a run ended badly, after the command line was understood.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use ferrule_config::file_watch::{FileChange, FileWatch};
 use ferrule_config::{Completed, Effective, Judgement, Reload, judge};
 use tracing::{error, info, warn};
 
-use crate::causes::with_causes;
+use ferrule_model::with_causes;
 
 /// A configuration in effect and a watch on its file.
 #[derive(Debug)]

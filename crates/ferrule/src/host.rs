@@ -14,8 +14,8 @@ use std::time::Duration;
 use ferrule_config::settings::Settings;
 use tracing::{info, warn};
 
-use crate::causes::with_causes;
 use conntrack::set_conntrack;
+use ferrule_model::with_causes;
 pub use files::{HostFiles, RealFiles};
 
 const OOM_SCORE_ADJ: &str = "/proc/self/oom_score_adj";

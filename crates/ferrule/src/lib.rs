@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
-mod causes;
 mod config_reload;
 pub mod descriptors;
 mod events;

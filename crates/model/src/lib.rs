@@ -18,6 +18,7 @@
 
 mod address;
 mod backoff;
+mod causes;
 mod cluster;
 mod diagnostic;
 mod endpoints;
@@ -25,18 +26,21 @@ mod names;
 mod node;
 mod node_ports;
 mod port_names;
+mod report_once;
 mod service;
 mod time;
 mod trigger_times;
 
 pub use address::*;
 pub use backoff::*;
+pub use causes::*;
 pub use cluster::*;
 pub use diagnostic::*;
 pub use endpoints::*;
 pub use names::*;
 pub use node::*;
 pub use node_ports::*;
+pub use report_once::*;
 pub use service::*;
 pub use time::*;
 pub use trigger_times::*;

@@ -77,9 +77,16 @@ impl Program {
     /// CPU time it has used, including that of children it has waited for.
     pub fn processor_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
-        let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-        let ticks = after_name.split(' ').skip(11).take(4).filter_map(|field| field.parse::<u32>().ok());
+        let ticks =
+            after_name(&stat).split(' ').skip(11).take(4).filter_map(|field| field.parse::<u32>().ok());
         TICK * ticks.sum()
+    }
+
+    /// Whether a signal stopped all its threads.
+    pub fn is_stopped(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten().flatten();
+        let mut stats = threads.map(|thread| fs::read_to_string(thread.path().join("stat")));
+        stats.all(|stat| stat.is_ok_and(|stat| after_name(&stat).starts_with('T')))
     }
 
     /// Resident memory in MiB: current and peak.
@@ -148,6 +155,11 @@ impl Program {
         let process = process.ok_or_else(|| io::Error::other("a process without an id"))?;
         Ok(kill_process(process, signal)?)
     }
+}
+
+/// The fields of a `stat` file from the state on; the name before them may hold anything.
+fn after_name(stat: &str) -> &str {
+    stat.rsplit_once(") ").map_or("", |(_, rest)| rest)
 }
 
 impl Drop for Program {

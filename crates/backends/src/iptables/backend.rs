@@ -19,7 +19,6 @@ use super::reconciler::Reconciler;
 use super::rejected_rule::RejectedRule;
 use super::rule_check::RuleCheck;
 use super::verify::Verifier;
-use crate::error::with_causes;
 use crate::family::{ip_family, table_family};
 use crate::metrics::{MetricDeclaration, Sample, ScrapeSource};
 use crate::rule_events::unwatched;
@@ -27,6 +26,7 @@ use crate::{
     Advice, Backend, BackendError, Cost, Dataplane, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened,
     Patch, Probe, Rejected, Rights, RuleEventSink, Severity, SyncReport, Trigger,
 };
+use ferrule_model::with_causes;
 
 /// How often a sync is tried again while another program holds the lock that users of iptables share.
 const LOCK_RETRY: Duration = Duration::from_millis(200);

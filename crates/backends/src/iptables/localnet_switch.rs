@@ -5,8 +5,8 @@ use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, NodePortAddresses};
 
 use super::localnet::{self, LocalnetBefore, LocalnetError};
-use crate::error::with_causes;
 use crate::{ModeOptions, Note, Severity};
+use ferrule_model::with_causes;
 
 /// The setting, as this run has it.
 #[derive(Debug)]

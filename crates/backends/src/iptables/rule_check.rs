@@ -10,13 +10,12 @@ use std::time::{Duration, Instant, SystemTime};
 use ferrule_kernel::iptables::IptablesError;
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::{sys, threads};
-use ferrule_model::IpFamily;
+use ferrule_model::{IpFamily, ReportOnce, with_causes};
 
 use super::canary::CanaryState;
 use super::check_schedule::CheckSchedule;
 use super::metrics::VERIFIED;
 use super::verify::{Scope, Verified, Verifier};
-use crate::error::with_causes;
 use crate::metrics::Sample;
 use crate::{Drift, LoopEnded, Note, RuleEvent, RuleEventSink, Severity};
 
@@ -40,15 +39,15 @@ struct Running<K> {
     check: RuleCheck<K>,
     /// When all rules were last written or verified, or that was tried.
     verified: Option<Instant>,
-    /// What went wrong the last time: it is reported once.
-    problem: Option<String>,
+    /// Why the rules cannot be verified.
+    problem: ReportOnce<String>,
 }
 
 impl<K: XTables + Send + 'static> RuleCheck<K> {
     /// Starts a thread, which ends with the loop.
     pub(super) fn start(self) -> io::Result<()> {
         let name = format!("rule-check-{}", self.family);
-        let mut running = Running { check: self, verified: None, problem: None };
+        let mut running = Running { check: self, verified: None, problem: ReportOnce::default() };
         let work = move || while running.check_once().is_ok() {};
         threads::spawn(&name, work).map(drop)
     }
@@ -77,7 +76,7 @@ impl<K: XTables> Running<K> {
         }
         match verified {
             Ok(verified) => {
-                self.problem = None;
+                self.problem.is_over();
                 self.report(verified, &scope, began.elapsed())
             }
             Err(error) => {
@@ -152,17 +151,12 @@ impl<K: XTables> Running<K> {
         let err = with_causes(error);
         // A lock that others hold is reported by the sync that has something to write.
         let is_expected = error.is_locked() || error.is_cancelled();
-        let (severity, message) = if is_expected || self.problem.as_ref() == Some(&err) {
+        let (severity, message) = if is_expected || !self.problem.is_new(err.clone()) {
             (Severity::Verbose, "Cannot verify the rules")
         } else {
             (Severity::Warning, "Cannot verify the rules, they are taken to be as they were written")
         };
-        self.check
-            .sink
-            .note(Note::new(severity, message).in_family(self.check.family).with_detail(err.as_str()));
-        if !is_expected {
-            self.problem = Some(err);
-        }
+        self.check.sink.note(Note::new(severity, message).in_family(self.check.family).with_detail(err));
     }
 }
 

@@ -14,13 +14,13 @@ use ferrule_plan::{FamilyPlan, ProxyMode, Quirks};
 
 use super::metrics::{CLEANUP_FAILURES, METRICS, POOLS_WITHOUT_AFFINITY, SYNC_FAILURES};
 use super::{Reconciler, SyncError, watch};
-use crate::error::with_causes;
 use crate::family::table_family;
 use crate::metrics::{MetricDeclaration, Sample, count};
 use crate::{
     Backend, BackendError, Dataplane, InUse, Leftover, ModeOptions, Note, Opened, Patch, Probe, Rights,
     RuleEventSink, Severity, SyncReport, Trigger,
 };
+use ferrule_model::with_causes;
 
 /// Foreign changes are announced by the kernel; this is for those it could not announce.
 const VERIFY_INTERVAL: Duration = Duration::from_hours(1);

@@ -11,10 +11,10 @@ use ferrule_kernel::nft::{self, NftChange, NftNotification, NftNotifications, Nf
 use ferrule_kernel::threads;
 use ferrule_model::IpFamily;
 
-use crate::error::with_causes;
 use crate::family::ip_family;
 use crate::rule_events::unwatched;
 use crate::{BackendError, Drift, Note, RuleEvent, RuleEventSink, Severity};
+use ferrule_model::with_causes;
 
 /// Watches until the loop ends. Commits with these portids are our own.
 pub(super) fn watch(own: Vec<u32>, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {

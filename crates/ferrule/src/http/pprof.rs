@@ -8,8 +8,8 @@ use std::time::Duration;
 use ferrule_watch::server::SecretUrl;
 
 use super::{BlockingResponse, Request, Response};
-use crate::causes::with_causes;
 use crate::profiles;
+use ferrule_model::with_causes;
 
 const ROOT: &str = "/debug/pprof/";
 /// Go's default.

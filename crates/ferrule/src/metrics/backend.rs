@@ -10,7 +10,7 @@ use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, Opts, Regist
 use tracing::error;
 
 use super::registrar::STABILITY;
-use crate::causes::with_causes;
+use ferrule_model::with_causes;
 
 /// What the backend's samples are recorded in.
 pub(super) struct BackendMetrics {

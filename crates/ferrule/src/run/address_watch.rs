@@ -10,7 +10,7 @@ use ferrule_kernel::threads;
 use tracing::{error, info};
 
 use super::Event;
-use crate::causes::with_causes;
+use ferrule_model::with_causes;
 
 /// Why addresses cannot be watched.
 #[derive(Debug, thiserror::Error)]

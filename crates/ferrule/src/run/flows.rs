@@ -11,8 +11,8 @@ use ferrule_model::{IpFamily, PerFamily, Protocol};
 use ferrule_plan::{Flow, FrontendKey, StaleFlows};
 use tracing::{info, warn};
 
-use crate::causes::with_causes;
 use ferrule_kernel::threads;
+use ferrule_model::with_causes;
 
 /// Up to this many frontends are queried one by one, so that the kernel filters their flows. Beyond, one list of all UDP
 /// flows is cheaper than as many walks through the table.

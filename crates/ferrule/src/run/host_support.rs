@@ -7,12 +7,12 @@ use tracing::warn;
 
 use super::notes;
 use super::start::StartError;
-use crate::causes::with_causes;
 use ferrule_config::resolve::{
     Families, FamilySupport, NodeAddresses, NodeContext, check_families, check_node_ports, families,
     node_ports,
 };
 use ferrule_config::settings::Settings;
+use ferrule_model::with_causes;
 
 /// The families that can be served here. The node's primary family must be among them.
 pub(super) fn probe(

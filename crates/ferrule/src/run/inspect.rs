@@ -16,8 +16,8 @@ use ferrule_model::{Cluster, Diagnostic, ObjectKind, PerFamily};
 use ferrule_plan::{Explainer, NodePlan, NodeView, ProxyMode};
 
 use super::Event;
-use crate::causes::with_causes;
 use crate::health::Moment;
+use ferrule_model::with_causes;
 
 /// How often a full queue is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);

@@ -8,8 +8,8 @@ use ferrule_backends::{BackendError, Cleanup, Leftover};
 use ferrule_kernel::threads;
 use tracing::{info, warn};
 
-use crate::causes::with_causes;
 use crate::status::Status;
+use ferrule_model::{Backoff, with_causes};
 
 /// Tries grow this far apart: what does not go may stay for good, if another program owns it.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_hours(1);
@@ -44,13 +44,13 @@ fn report(status: &Status, error: &BackendError) {
 }
 
 fn until_gone<E>(period: Duration, mut attempt: impl FnMut() -> Result<(), E>, report: impl Fn(&E)) {
-    let mut pause = period.max(Duration::from_millis(1));
+    let first = period.max(Duration::from_millis(1));
+    let mut backoff = Backoff::new(first, MAX_RETRY_INTERVAL.max(first));
     let mut failures = 0_u32;
     while let Err(error) = attempt() {
         failures += 1;
         report(&error);
-        wait(pause);
-        pause = (pause * 2).min(MAX_RETRY_INTERVAL.max(period));
+        wait(backoff.next_delay());
     }
     if failures > 0 {
         info!(failures, "Nothing is left of other modes");

@@ -10,8 +10,8 @@ use ferrule_watch::{ChangeBatch, MassRemoval};
 use tracing::{error, info, warn};
 
 use super::Event;
-use crate::causes::with_causes;
 use crate::status::Status;
+use ferrule_model::{ReportOnce, with_causes};
 
 /// How often the folder is read without a notification: the target of a symbolic link may change unseen.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ pub(super) fn watch(
 ) -> std::io::Result<()> {
     let work = move || {
         let mut logged = Vec::new();
-        let mut is_failure_logged = false;
+        let mut failure = ReportOnce::default();
         loop {
             let reading = folder.read();
             // A folder that is not there cannot be watched.
@@ -42,13 +42,13 @@ pub(super) fn watch(
             }
             // A thread that ended here would leave a proxy that seems healthy and serves an old state.
             if let Err(error) = folder.wait(timeout) {
-                if !std::mem::replace(&mut is_failure_logged, true) {
-                    let err = with_causes(&error);
+                let err = with_causes(&error);
+                if failure.is_new(err.clone()) {
                     error!(err, "Cannot watch the folder of manifests, reading it every second");
                 }
                 std::thread::park_timeout(MISSING_FOLDER_INTERVAL);
             } else {
-                is_failure_logged = false;
+                failure.is_over();
             }
         }
     };

@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use ferrule_model::Backoff;
+
 /// Of the time that passes, one part in this many may be spent syncing.
 const SYNC_DUTY_CYCLE: u32 = 10;
 /// Syncs that cost no more than this together follow each other at once.
@@ -49,6 +51,12 @@ pub struct Pace {
     pub at_least_every: Duration,
 }
 
+impl Pace {
+    fn backoff(&self) -> Backoff {
+        Backoff::new(self.retry.first, self.retry.longest.min(self.at_least_every))
+    }
+}
+
 /// The state of the pace.
 #[derive(Clone, Debug)]
 pub struct Pacing {
@@ -61,7 +69,7 @@ pub struct Pacing {
     not_before_for_repair: Instant,
     /// When the next resync or retry is due.
     next_unasked: Instant,
-    failures: u32,
+    backoff: Backoff,
     /// How many syncs in a row were repairs.
     repairs: u32,
     /// Time spent syncing beyond its share, at the end of the last sync.
@@ -79,7 +87,7 @@ impl Pacing {
             not_before: now,
             not_before_for_repair: now,
             next_unasked: now + pace.at_least_every,
-            failures: 0,
+            backoff: pace.backoff(),
             repairs: 0,
             debt: Duration::ZERO,
             last_end: now,
@@ -88,6 +96,9 @@ impl Pacing {
 
     /// Takes over another pace for the syncs to come.
     pub fn set(&mut self, pace: Pace) {
+        if self.pace != pace {
+            self.backoff = pace.backoff();
+        }
         self.pace = pace;
     }
 
@@ -136,19 +147,18 @@ impl Pacing {
         if self.repairs > MAX_REPAIR_BURST {
             self.not_before = self.not_before.max(self.not_before_for_repair);
         }
-        self.failures = if succeeded { 0 } else { self.failures.saturating_add(1) };
-        self.next_unasked = now + if succeeded { self.pace.at_least_every } else { self.until_retry() };
+        self.next_unasked = now
+            + if succeeded {
+                self.backoff.reset();
+                self.pace.at_least_every
+            } else {
+                self.backoff.next_delay()
+            };
     }
 
     /// There is another sync by then, asked for or not.
     pub fn retry_by(&mut self, at: Instant) {
         self.next_unasked = self.next_unasked.min(at);
-    }
-
-    fn until_retry(&self) -> Duration {
-        let Retry { first, longest } = self.pace.retry;
-        let doubled = 1_u32.checked_shl(self.failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        first.saturating_mul(doubled).min(longest).min(self.pace.at_least_every)
     }
 }
 

@@ -26,9 +26,9 @@ use super::observer::Observer;
 use super::repair_log::RepairLog;
 use super::reported::ReportedDiagnostics;
 use super::view::{Site, health_check_addresses};
-use crate::causes::with_causes;
 use crate::health::Moment;
 use crate::metrics::SyncKind;
+use ferrule_model::with_causes;
 
 /// A running proxy.
 pub(super) struct Proxy {

@@ -18,9 +18,9 @@ use super::proxy::Proxy;
 use super::rule_events::LoopSink;
 use super::view::{mode_options, node_view};
 use super::{Event, leftovers, notes};
-use crate::causes::with_causes;
 use crate::logging::LogHandle;
 use crate::status::Status;
+use ferrule_model::with_causes;
 
 /// Everything is synced at least this often, as in kube-proxy.
 const RESYNC_INTERVAL: Duration = Duration::from_hours(1);

@@ -25,7 +25,6 @@ use super::serving::{Context, Serving};
 use super::source::{ActiveSource, EventQueue, Source};
 use super::view::{Site, mode_options, node_view};
 use super::{Ended, Event, Loop, State, host_support, notes, signals};
-use crate::causes::with_causes;
 use crate::config_reload::LiveConfig;
 use crate::descriptors;
 use crate::events::{self, Recorder};
@@ -39,6 +38,7 @@ use crate::metrics::{Metrics, process};
 use crate::status::Status;
 use ferrule_config::resolve::{FamilyError, NodeAddresses, NodeNameError, NodeStartError, resolve_node_name};
 use ferrule_config::settings::{Healthz, Settings};
+use ferrule_model::with_causes;
 
 /// How long the thread that watches the configuration file waits at a time.
 const CONFIGURATION_WAIT: Duration = Duration::from_hours(1);

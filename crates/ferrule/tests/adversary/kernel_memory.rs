@@ -84,11 +84,14 @@ fn missed_rules() -> Seen {
             let _ = writeln!(script, "add set ip foreign s{commit}-{object} {{ type ipv4_addr; }}");
         }
         if commit == COMMITS / 2 {
+            // A program that gets no processor time reads nothing: this is certain to be missed.
             script += "flush table ip kube-proxy\nadd set ip kube-proxy foreign { type ipv4_addr; }\n";
+            victim.while_stopped(|| feed(&victim, "nft", &["-f", "-"], &script))?;
+            sockets.were_overrun()?;
+        } else {
+            feed(&victim, "nft", &["-f", "-"], &script)?;
         }
-        victim.stand.net.node().feed("nft", &["-f", "-"], &script).map_err(|error| error.with_sources())?;
     }
-    sockets.were_overrun()?;
     let seen = victim.is_well()?;
     until(|| (victim.stand.nft(&["--terse", "list", "table", "ip", "kube-proxy"]) == before).then_some(()));
     Ok(format!("{seen}; {}", effort.since(&victim)?))
@@ -99,16 +102,23 @@ fn missed_addresses() -> Seen {
     let sockets = Borrowed::from(&victim, Netlink::AddressWatch);
     sockets.shrink_receive_buffers();
     let effort = Effort::now(&victim);
-    let mut script = String::new();
-    for verb in ["add", "del"] {
-        for number in 0..1000 {
+    let script = |verb: &str| {
+        (0..1000).fold(String::new(), |mut script, number| {
             let _ = writeln!(script, "address {verb} 198.18.{}.{}/32 dev lo", number / 250, number % 250);
-        }
-    }
-    victim.stand.net.node().feed("ip", &["-batch", "-"], &script).map_err(|error| error.with_sources())?;
+            script
+        })
+    };
+    // A program that gets no processor time reads nothing: some are certain to be missed.
+    victim.while_stopped(|| feed(&victim, "ip", &["-batch", "-"], &script("add")))?;
     sockets.were_overrun()?;
+    feed(&victim, "ip", &["-batch", "-"], &script("del"))?;
     let seen = victim.is_well()?;
     Ok(format!("{seen}; {}", effort.since(&victim)?))
+}
+
+fn feed(victim: &Victim, program: &str, arguments: &[&str], script: &str) -> Result<(), String> {
+    let fed = victim.stand.net.node().feed(program, arguments, script);
+    fed.map(drop).map_err(|error| error.with_sources())
 }
 
 fn no_room_to_send() -> Seen {

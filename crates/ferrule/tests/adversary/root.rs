@@ -60,10 +60,11 @@ pub fn attack(table: &mut Table) {
         if lines > 30 { Err(format!("{lines} lines")) } else { Ok(format!("{seen}; {lines} lines")) }
     });
     table.attack("stops the process for three seconds and lets it go on", "catches up", || {
-        signal(&victim, Signal::STOP)?;
-        meddle(&victim, "flush table T");
-        wait(Duration::from_secs(3));
-        signal(&victim, Signal::CONT)?;
+        victim.while_stopped(|| {
+            meddle(&victim, "flush table T");
+            wait(Duration::from_secs(3));
+            Ok(())
+        })?;
         victim.is_well()
     });
     table.attack("sends signals that mean nothing to it", "serves on", || {

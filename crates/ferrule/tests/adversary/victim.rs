@@ -12,7 +12,7 @@ use ferrule_testkit::Program;
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::Signal;
 
-use crate::stand::{ASKING_POD, BINARY, PATIENCE, PODS, Stand, VIP, is_answered_by, service, slice};
+use crate::stand::{ASKING_POD, BINARY, PATIENCE, PODS, Stand, VIP, is_answered_by, service, slice, until};
 use crate::table::Seen;
 
 /// The smallest pipe there is.
@@ -154,6 +154,16 @@ impl Victim {
     }
 
     /// Whether it is alive, healthy, and serves a change; says how long the change took.
+    /// Does something while the program stands still, as if it got no processor time.
+    pub fn while_stopped(&self, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        let signal = |signal| self.program.signal(signal).map_err(|error| error.to_string());
+        signal(Signal::STOP)?;
+        until(|| self.program.is_stopped().then_some(()));
+        let done = work();
+        signal(Signal::CONT)?;
+        done
+    }
+
     pub fn is_well(&self) -> Seen {
         self.is_running()?;
         let began = Instant::now();

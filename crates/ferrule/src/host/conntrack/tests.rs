@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::*;
-use crate::causes::with_causes;
+use ferrule_model::with_causes;
 
 const KEEP: ConntrackSettings = ConntrackSettings {
     max_per_core: KernelValue::Keep,

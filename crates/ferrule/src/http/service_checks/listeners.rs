@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrule_model::{IpFamily, PerFamily, ServiceName};
+use ferrule_model::{Backoff, IpFamily, PerFamily, ReportOnce, ServiceName};
 use rustix::io::Errno;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::task::JoinHandle;
@@ -22,9 +22,8 @@ use crate::http::runtime::HttpRuntime;
 use crate::http::sockets;
 use crate::status::Status;
 
-/// The delay of the first retry; each further one doubles it.
-const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// Delays between retries.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// After opening this many sockets the thread serves requests again.
 const SOCKETS_PER_TURN: usize = 16;
 
@@ -44,11 +43,11 @@ pub(super) struct Listeners {
     open: BTreeMap<Check, Vec<Listening>>,
     /// Checks whose failure to listen was reported.
     reported: BTreeSet<Check>,
-    /// Whether a lack of descriptors was reported.
-    is_shortage_reported: bool,
+    /// A lack of descriptors.
+    shortage: ReportOnce<()>,
     /// Notified when a listener ends by itself.
     ended: Arc<Notify>,
-    retry_in: Duration,
+    backoff: Backoff,
 }
 
 /// A socket with the task that serves it.
@@ -65,9 +64,9 @@ impl Listeners {
             addresses: PerFamily::default(),
             open: BTreeMap::new(),
             reported: BTreeSet::new(),
-            is_shortage_reported: false,
+            shortage: ReportOnce::default(),
             ended: Arc::default(),
-            retry_in: MIN_RETRY_DELAY,
+            backoff: RETRY,
         }
     }
 
@@ -81,19 +80,19 @@ impl Listeners {
                     if result.is_err() {
                         return;
                     }
-                    self.retry_in = MIN_RETRY_DELAY;
+                    self.backoff.reset();
                 }
-                () = self.retry_due(is_complete) => self.retry_in = (self.retry_in * 2).min(MAX_RETRY_DELAY),
+                () = self.retry_due(is_complete) => {}
             }
         }
     }
 
     /// Waits until a retry is due: after a failure now, or after a listener ends.
-    async fn retry_due(&self, is_complete: bool) {
+    async fn retry_due(&mut self, is_complete: bool) {
         if is_complete {
             self.ended.notified().await;
         }
-        tokio::time::sleep(self.retry_in).await;
+        tokio::time::sleep(self.backoff.next_delay()).await;
     }
 
     /// Returns whether every listener is open.
@@ -153,7 +152,9 @@ impl Listeners {
             }
         }
         let is_complete = failed.is_empty();
-        self.is_shortage_reported &= !is_complete;
+        if is_complete {
+            self.shortage.is_over();
+        }
         self.report(failed);
         is_complete
     }
@@ -212,7 +213,7 @@ impl Listeners {
             let event = events::failed_to_start_service_check(node, &service, port, &error.to_string());
             self.status.events.record(event);
         }
-        if without_descriptor > 0 && !std::mem::replace(&mut self.is_shortage_reported, true) {
+        if without_descriptor > 0 && self.shortage.is_new(()) {
             error!(
                 checks = without_descriptor,
                 "Too few file descriptors to listen for all health checks of Services; raise the hard limit (RLIMIT_NOFILE)"

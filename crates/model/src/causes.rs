@@ -1,4 +1,6 @@
 //! An error as one line for the log: what failed, and why, down to the first cause.
+//!
+//! Lives here because every crate that reports errors depends on this one.
 
 use std::error::Error;
 use std::fmt::Write as _;
