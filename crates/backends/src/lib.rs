@@ -19,10 +19,13 @@ pub mod iptables;
 pub mod ipvs;
 pub mod metrics;
 pub mod nftables;
+mod own_commits;
 mod pair;
 mod patch;
 mod report;
 mod rule_events;
+mod stamp;
+mod state_hash;
 pub mod userspace;
 
 pub use backend::{
@@ -31,7 +34,10 @@ pub use backend::{
 pub use dataplane::{Cost, Dataplane, Trigger};
 pub use error::{BackendError, Findings};
 pub use family::{ip_family, table_family};
+pub use own_commits::OwnCommits;
 pub use pair::Pair;
 pub use patch::Patch;
 pub use report::{Deferred, Note, Rejected, Severity, SyncOutcome, SyncReport};
 pub use rule_events::{Drift, LoopEnded, RuleEvent, RuleEventSink};
+pub use stamp::{Stamp, next_generation};
+pub use state_hash::StateHash;

@@ -6,6 +6,14 @@ use ferrule_kernel::nft::{DataBytes, Element, KeyBytes, Name, Value};
 use ferrule_model::Protocol;
 use ferrule_plan::PoolEndpoint;
 
+use super::names::SetName;
+use crate::Stamp;
+
+/// The stamp, which `nft` shows as an IPv6 address.
+pub(super) fn stamp_element(stamp: Stamp) -> Element {
+    element(SetName::Stamp.name(), KeyBytes::from_slice(&stamp.to_bytes()), None)
+}
+
 /// `ip`
 pub(super) fn address(ip: IpAddr) -> KeyBytes {
     let mut key = KeyBytes::new();

@@ -31,9 +31,9 @@ use ferrule_kernel::port::NftTables;
 use ferrule_plan::FamilyPlan;
 
 use self::observed::Observed;
-use super::own_commits::OwnCommits;
 use super::rule_set::RuleSet;
-use super::stamp::Stamp;
+use crate::OwnCommits;
+use crate::Stamp;
 use crate::nftables::SyncError;
 use crate::{Deferred, SyncReport, Trigger};
 

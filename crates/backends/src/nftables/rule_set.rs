@@ -15,12 +15,14 @@ use super::chain_ids::{ChainIds, DispatchTarget};
 use super::element_diff::{ElementDiff, ReroutedFrontends};
 use super::exprs::ExprBuilder;
 use super::frontend::{Compiled, Compiler, Pools};
-use super::hash::StateHash;
+use super::hash::hash_of;
 use super::names::{PoolChain, prefix_length_of, source_ranges};
 use super::pool;
 use super::ref_counts::RefCounts;
 use super::sticky_ids::StickyIds;
+use crate::StateHash;
 use crate::family::table_family;
+use crate::state_hash::ObjectHash;
 
 /// The version of the layout. A start that finds another one rewrites the table.
 pub const LAYOUT: u8 = 4;
@@ -179,9 +181,9 @@ impl RuleSet {
             elements.service_mut(&frontend.owner.service).extend(compiled.elements);
         }
         rule_set.created = rule_set.chains.keys().copied().collect();
-        rule_set.hash.add_text(&rule_set.skeleton_text());
+        rule_set.hash.add(ObjectHash::of_text(&rule_set.skeleton_text()));
         for element in elements.iter() {
-            rule_set.hash.add(element);
+            rule_set.hash.add(hash_of(element));
         }
         // Not hashed: they follow from the chains, whose names are.
         let chains = rule_set.chains.keys().map(|chain| DispatchTarget::Chain(*chain));
@@ -332,12 +334,12 @@ impl RuleSet {
         }
         for chain in with_targets(compiled.chain()) {
             if self.chains.acquire(chain) {
-                self.hash.add_text(&chain.to_string());
+                self.hash.add(ObjectHash::of_text(&chain.to_string()));
             }
         }
         for length in &compiled.prefix_lengths {
             if self.prefix_lengths.acquire(*length) {
-                self.hash.add_text(source_ranges(*length).as_str());
+                self.hash.add(ObjectHash::of_text(source_ranges(*length).as_str()));
             }
         }
     }
@@ -345,12 +347,12 @@ impl RuleSet {
     fn release(&mut self, compiled: &Compiled) {
         for chain in with_targets(compiled.chain()) {
             if self.chains.release(&chain) {
-                self.hash.remove_text(&chain.to_string());
+                self.hash.remove(ObjectHash::of_text(&chain.to_string()));
             }
         }
         for length in &compiled.prefix_lengths {
             if self.prefix_lengths.release(length) {
-                self.hash.remove_text(source_ranges(*length).as_str());
+                self.hash.remove(ObjectHash::of_text(source_ranges(*length).as_str()));
             }
         }
     }
@@ -377,10 +379,10 @@ impl RuleSet {
 
     fn hash_edit(&mut self, edit: &Edit) {
         for element in &edit.add {
-            self.hash.add(element);
+            self.hash.add(hash_of(element));
         }
         for element in edit.delete.iter().chain(&edit.linger) {
-            self.hash.remove(element);
+            self.hash.remove(hash_of(element));
         }
     }
 

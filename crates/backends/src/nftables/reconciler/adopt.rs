@@ -7,9 +7,9 @@ use super::commit::Baseline;
 use super::observed::{self, Observed};
 use super::rewrite::Wanted;
 use super::{Applied, Reconciler, Synced};
+use crate::Stamp;
 use crate::nftables::SyncError;
 use crate::nftables::rule_set::StableIds;
-use crate::nftables::stamp::Stamp;
 
 impl<K: NftTables> Reconciler<K> {
     /// Adopts the table if it holds the plan, and rewrites it otherwise. Reads no more than it takes to be certain.

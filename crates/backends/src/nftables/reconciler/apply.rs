@@ -7,9 +7,10 @@ use ferrule_plan::{FamilyPlan, PlanDelta};
 use super::commit::Baseline;
 use super::rewrite::Wanted;
 use super::{Applied, Reconciler, Synced};
+use crate::StateHash;
 use crate::nftables::SyncError;
 use crate::nftables::chain_ids::goto_target;
-use crate::nftables::hash::StateHash;
+use crate::nftables::hash::hash_of;
 use crate::nftables::rule_set::Edit;
 use crate::{SyncOutcome, SyncReport};
 
@@ -91,7 +92,7 @@ impl<K: NftTables> Reconciler<K> {
         applied.lingering.add_elements(edit.linger);
         // Part of the state: a start that finds the stamp must see that something is left to remove.
         let mut hash = applied.rule_set.hash();
-        applied.lingering.elements.values().for_each(|element| hash.add(element));
+        applied.lingering.elements.values().for_each(|element| hash.add(hash_of(element)));
         let committed = self.commit_restamped(&mut applied, transaction, hash)?;
         report.add(committed.written, committed.removed);
         Ok(Synced { applied, report: SyncReport { outcome: SyncOutcome::Incremental, ..report } })

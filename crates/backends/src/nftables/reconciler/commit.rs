@@ -4,11 +4,13 @@ use ferrule_kernel::nft::{CommitError, Transaction};
 use ferrule_kernel::port::NftTables;
 
 use super::{Applied, Reconciler};
+use crate::OwnCommits;
+use crate::Stamp;
+use crate::StateHash;
 use crate::SyncReport;
+use crate::nftables::LAYOUT;
 use crate::nftables::SyncError;
-use crate::nftables::hash::StateHash;
-use crate::nftables::own_commits::OwnCommits;
-use crate::nftables::stamp::Stamp;
+use crate::nftables::keys::stamp_element;
 
 /// How often a commit is tried again because another program committed to its own table in between.
 const MAX_COMMIT_TRIES: usize = 20;
@@ -50,9 +52,9 @@ impl<K: NftTables> Reconciler<K> {
         loop {
             let generation = self.kernel.generation()?;
             let is_certain = baseline.is_certain(&self.own_commits, generation);
-            let proven = Stamp::after(generation, self.own_commits.run_length(generation), hash);
+            let proven = Stamp::after(generation, self.own_commits.run_length(generation), hash, LAYOUT);
             let stamp = if is_certain { proven } else { proven.without_proof() };
-            transaction.add_element(stamp.element());
+            transaction.add_element(stamp_element(stamp));
             if let Some(report) = self.commit_after(generation, &mut transaction, &mut tries)? {
                 let generation = proven.generation;
                 let verified = is_certain.then_some(generation);
@@ -69,7 +71,7 @@ impl<K: NftTables> Reconciler<K> {
         mut transaction: Transaction,
         hash: StateHash,
     ) -> Result<SyncReport, SyncError> {
-        transaction.delete_elements([&applied.stamp.element()]);
+        transaction.delete_elements([&stamp_element(applied.stamp)]);
         let committed = self.commit(transaction, hash, Baseline::Generation(applied.verified))?;
         (applied.stamp, applied.verified) = (committed.stamp, committed.verified);
         Ok(committed.report)

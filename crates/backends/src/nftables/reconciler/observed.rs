@@ -10,12 +10,12 @@ use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, PoolId, PoolScope};
 
 use super::Lingering;
 use super::skeleton::Skeleton;
+use crate::Stamp;
 use crate::nftables::chain_ids::{ChainIds, goto_target};
 use crate::nftables::frontend::mapped_scopes;
 use crate::nftables::keys;
 use crate::nftables::names::{LAYOUT_3_DISPATCH, PoolChain, PoolRef, SetName, Table, sticky_pools_map};
 use crate::nftables::rule_set::{Elements, LAYOUT, RuleSet, StableIds};
-use crate::nftables::stamp::Stamp;
 use crate::nftables::sticky_ids::{EndpointAddress, StickyIds, parts_of};
 
 /// Layouts whose sets can stay. A start rewrites such a table in place: packets under way still find their elements, and clients
@@ -42,7 +42,7 @@ impl Observed {
         }
         let stamps = kernel.elements(&SetName::Stamp.name())?.unwrap_or_default().elements;
         let is_rewritable = |stamp: &Stamp| REWRITABLE_LAYOUTS.contains(&stamp.layout);
-        let stamp = stamps.iter().find_map(Stamp::read).filter(is_rewritable);
+        let stamp = stamps.iter().find_map(|stamp| Stamp::from_bytes(&stamp.key)).filter(is_rewritable);
         Ok(stamp.map_or(Self::Foreign, Self::Ours))
     }
 

@@ -10,11 +10,11 @@ use ferrule_plan::FamilyPlan;
 use super::commit::{Baseline, StampedCommit};
 use super::skeleton::{Skeleton, Strays};
 use super::{Applied, Reconciler, Synced};
+use crate::Stamp;
+use crate::StateHash;
 use crate::nftables::SyncError;
-use crate::nftables::hash::StateHash;
 use crate::nftables::names::SetName;
 use crate::nftables::rule_set::{Elements, RuleSet, StableIds};
-use crate::nftables::stamp::Stamp;
 use crate::{SyncOutcome, SyncReport};
 
 /// About how many elements each commit of a first sync has.

@@ -1,11 +1,11 @@
 //! Which commits were ours, so that the two families do not take each other's for foreign ones.
 //!
-//! The kernel counts the commits of all programs to all tables in one generation number. Only if every step of it was ours is
-//! our table certain to be untouched.
+//! The kernel counts the commits of all programs to all tables of nf_tables in one generation number. Only if every step of it
+//! was ours are our rules certain to be untouched.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::stamp::next_generation;
+use crate::stamp::next_generation;
 
 /// The latest commits of this process, as long as no other program committed in between. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ struct Run {
 
 impl OwnCommits {
     /// Records a commit that followed this generation.
-    pub(super) fn record(&self, before: u32) {
+    pub(crate) fn record(&self, before: u32) {
         let mut run = self.run();
         let from = run.filter(|run| run.to == before).map_or(before, |run| run.from);
         *run = Some(Run { from, to: next_generation(before) });
@@ -28,7 +28,7 @@ impl OwnCommits {
 
     /// Takes over the run that an earlier process left in a stamp: so many commits up to a generation were its own. Ignored
     /// unless that is the present generation.
-    pub(super) fn adopt_run(&self, generation: u32, length: u32, now: u32) {
+    pub(crate) fn adopt_run(&self, generation: u32, length: u32, now: u32) {
         if generation == now {
             let from = generation.wrapping_sub(length);
             *self.run() = Some(Run { from, to: generation });
@@ -36,11 +36,11 @@ impl OwnCommits {
     }
 
     /// How many commits of ours in a row led to a generation.
-    pub(super) fn run_length(&self, generation: u32) -> u32 {
+    pub(crate) fn run_length(&self, generation: u32) -> u32 {
         self.run().filter(|run| run.to == generation).map_or(0, |run| run.to.wrapping_sub(run.from))
     }
 
-    pub(super) fn no_foreign_commit_between(&self, since: u32, now: u32) -> bool {
+    pub(crate) fn no_foreign_commit_between(&self, since: u32, now: u32) -> bool {
         let is_within = |run: Run| since.wrapping_sub(run.from) <= run.to.wrapping_sub(run.from);
         since == now || self.run().is_some_and(|run| run.to == now && is_within(run))
     }

@@ -1,14 +1,9 @@
 //! Left in the kernel by every commit, for the next start: a hash of the state and the generation the commit became.
 //!
 //! Every commit of any program changes the generation, so a stamp that names the present one proves that nothing happened
-//! since. One element of sixteen bytes, which nft shows as an IPv6 address.
+//! since. Sixteen bytes, kept where a mode has room for them.
 
-use ferrule_kernel::nft::{Element, KeyBytes};
-
-use super::hash::StateHash;
-use super::keys;
-use super::names::SetName;
-use super::rule_set::LAYOUT;
+use crate::StateHash;
 
 /// The content of a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +14,7 @@ pub struct Stamp {
     pub generation: u32,
     /// How many commits of ours up to this one followed each other without a foreign one, as far as they were counted.
     pub run: u32,
-    /// The version of the layout.
+    /// The version of the mode's layout.
     pub layout: u8,
 }
 
@@ -28,9 +23,9 @@ const MAX_RUN: u32 = (1 << 24) - 1;
 
 impl Stamp {
     /// The stamp of a commit that follows a generation, which a run of so many commits of ours had led to.
-    pub fn after(generation: u32, run: u32, hash: StateHash) -> Self {
+    pub fn after(generation: u32, run: u32, hash: StateHash, layout: u8) -> Self {
         let (generation, run) = (next_generation(generation), run.saturating_add(1).min(MAX_RUN));
-        Self { hash: hash.as_number(), generation, run, layout: LAYOUT }
+        Self { hash: hash.as_number(), generation, run, layout }
     }
 
     /// The same for a table that may not be as we left it: the next start must read it.
@@ -39,18 +34,16 @@ impl Stamp {
         Self { generation: 0, ..self }
     }
 
-    /// The stamp as an element.
-    pub fn element(self) -> Element {
-        let mut key = KeyBytes::new();
-        key.extend_from_slice(&self.hash.to_be_bytes());
-        key.extend_from_slice(&self.generation.to_be_bytes());
-        key.extend_from_slice(&(u32::from(self.layout) << 24 | self.run.min(MAX_RUN)).to_be_bytes());
-        keys::element(SetName::Stamp.name(), key, None)
+    /// The stamp as bytes.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let last = u32::from(self.layout) << 24 | self.run.min(MAX_RUN);
+        let number = u128::from(self.hash) << 64 | u128::from(self.generation) << 32 | u128::from(last);
+        number.to_be_bytes()
     }
 
-    /// Reads an element back.
-    pub fn read(element: &Element) -> Option<Self> {
-        let (hash, rest) = element.key.split_first_chunk::<8>()?;
+    /// Reads bytes back; there may be more behind them.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (hash, rest) = bytes.split_first_chunk::<8>()?;
         let (generation, rest) = rest.split_first_chunk::<4>()?;
         let (last, _) = rest.split_first_chunk::<4>()?;
         let [layout, ..] = *last;
