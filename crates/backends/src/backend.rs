@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrule_kernel::iptables::IptablesCommands;
+use ferrule_kernel::iptables::{AccessPolicy, TableAccess};
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 use ipnet::IpNet;
@@ -38,6 +38,9 @@ pub(crate) fn not_built(mode: ProxyMode) -> BackendError {
 pub trait Backend: Send {
     /// Which one it is.
     fn mode(&self) -> ProxyMode;
+
+    /// How it reads and writes iptables rules, if it has any. Called before anything else is done.
+    fn set_iptables_access(&mut self, _policy: AccessPolicy) {}
 
     /// Why this version cannot run the mode at all, whatever the host. Asked before anything else is done.
     fn unavailable(&self) -> Option<BackendError> {
@@ -178,8 +181,8 @@ pub struct Opened {
 pub struct InUse {
     /// Its mode.
     pub mode: ProxyMode,
-    /// The variant of iptables, by family, if the mode has rules there.
-    pub iptables: PerFamily<IptablesCommands>,
+    /// How its iptables rules are written, by family, if the mode has any.
+    pub iptables: PerFamily<TableAccess>,
 }
 
 /// One try to remove leftovers: what was removed, and what could not be.

@@ -35,7 +35,9 @@ mod reconciler;
 mod rejected_rule;
 mod rule_check;
 mod rule_set;
+mod suspected;
 mod verify;
+mod watch;
 
 pub use backend::Iptables;
 pub use base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};

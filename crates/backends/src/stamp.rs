@@ -56,6 +56,14 @@ impl Stamp {
     }
 }
 
+/// The generation before another.
+pub fn previous_generation(generation: u32) -> u32 {
+    match generation.wrapping_sub(1) {
+        0 => u32::MAX,
+        previous => previous,
+    }
+}
+
 /// The kernel counts generations up by one and leaves zero out.
 pub fn next_generation(generation: u32) -> u32 {
     generation.checked_add(1).unwrap_or(1)

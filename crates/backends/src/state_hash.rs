@@ -40,6 +40,16 @@ impl ObjectHash {
         hash
     }
 
+    /// Texts, and how many there are.
+    pub(crate) fn texts<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) {
+        let mut count = 0_u64;
+        for text in texts {
+            self.part(text.as_bytes());
+            count += 1;
+        }
+        self.part(&count.to_le_bytes());
+    }
+
     /// A part and its length, so that parts do not run into each other.
     pub(crate) fn part(&mut self, bytes: &[u8]) {
         for byte in bytes.iter().copied().chain((bytes.len() as u64).to_le_bytes()) {

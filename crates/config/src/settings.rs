@@ -94,6 +94,7 @@ impl Settings {
             source_vip: addresses::source_vip(configuration),
             sandbox: own_flags::sandbox(given, problems),
             external_ips: own_flags::external_ips(given, gates, problems),
+            iptables_access: own_flags::iptables_access(given, problems),
         }
     }
 }

@@ -150,6 +150,7 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
         return clean_up();
     }
     let mut backend = backend(settings.mode);
+    backend.set_iptables_access(settings.iptables_access);
     if line.is_on(flags::INIT_ONLY) {
         host::tune(&settings, &mut RealFiles);
         return Ok(run::prepare_host(&mut *backend, &settings)?);

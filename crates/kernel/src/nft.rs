@@ -5,7 +5,7 @@
 mod batch;
 mod client;
 mod commit;
-mod constants;
+pub(crate) mod constants;
 pub mod decode;
 pub mod encode;
 mod expressions;
@@ -15,7 +15,7 @@ pub mod show;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod user_data;
+pub(crate) mod user_data;
 mod watch;
 
 pub use batch::{Batch, Part};

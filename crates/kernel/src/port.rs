@@ -1,8 +1,10 @@
 //! The port between reconcilers and the kernel: they use these traits, tests put a wrapper in between.
 //!
 //! [`Faulty`] injects failures, [`DryRun`] prints instead of writing. The real implementations are
-//! [`NftClient`](crate::nft::NftClient) and [`IptablesCommands`](crate::iptables::IptablesCommands).
+//! [`NftClient`](crate::nft::NftClient), [`IptablesCommands`](crate::iptables::IptablesCommands) and
+//! [`NetlinkTables`](crate::iptables::direct::NetlinkTables).
 
+mod boxed;
 mod dry_run;
 mod faulty;
 
@@ -11,7 +13,7 @@ pub use faulty::{Faults, Faulty};
 
 use std::time::Duration;
 
-use crate::iptables::{IptablesError, RestoreText, Saved};
+use crate::iptables::{IptablesError, RestoreText, RuleText, Saved, StampedChain};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, CommitError, Committed, Family, Name, OtherObject, Seen, SeenElements, SeenTable, Set, Transaction,
@@ -115,7 +117,7 @@ impl<W: NftWrapper> NftReader for W {
     }
 }
 
-/// One family's tables as the iptables commands see them.
+/// One family's tables as iptables sees them, whatever reads and writes them.
 pub trait XTables {
     /// The tables' family.
     fn family(&self) -> Family;
@@ -137,8 +139,34 @@ pub trait XTables {
     /// Whether `iptables-restore --test` accepts the text. Changes nothing.
     fn test(&mut self, text: &RestoreText) -> Result<(), IptablesError>;
 
-    /// The number of rules in a chain, or `None` if there is no such chain.
-    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError>;
+    /// The rules of a chain, or `None` if there is no such chain.
+    fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError>;
+
+    /// The generation of the ruleset, which every commit of any program increments; `None` where changes are not counted.
+    fn generation(&mut self) -> Result<Option<u32>, IptablesError> {
+        Ok(None)
+    }
+
+    /// The netlink portid that notifications of our own commits carry, where there are any.
+    fn portid(&self) -> Option<u32> {
+        None
+    }
+
+    /// Like [`Self::restore`], and in the same step leaves a stamp on a chain. The stamp is made for the generation that the
+    /// change becomes, which is returned. Where changes are not counted there are no stamps.
+    fn restore_stamped(
+        &mut self,
+        text: &RestoreText,
+        _chain: StampedChain,
+        _stamp: &dyn Fn(u32) -> Vec<u8>,
+    ) -> Result<Option<u32>, IptablesError> {
+        self.restore(text).map(|()| None)
+    }
+
+    /// The stamp of a chain, if there is one.
+    fn stamp(&mut self, _chain: StampedChain) -> Result<Option<Vec<u8>>, IptablesError> {
+        Ok(None)
+    }
 
     /// How long the last change waited for the xtables lock, where there is one. Reset by reading it.
     fn lock_wait(&mut self) -> Option<Duration> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferrule_kernel::iptables::{IptablesCommands, IptablesError, Variant, legacy};
+use ferrule_kernel::iptables::{AccessPolicy, ChosenAccess, IptablesError, TableAccess, Variant, legacy};
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::{accounting, sysctl};
 use ferrule_model::{IpFamily, PerFamily};
@@ -18,13 +18,16 @@ use super::metrics::{LOCK_WAIT, METRICS, PARTIAL_RESTORE_FAILURES, PacketCounter
 use super::reconciler::Reconciler;
 use super::rejected_rule::RejectedRule;
 use super::rule_check::RuleCheck;
+use super::suspected::Suspected;
 use super::verify::Verifier;
+use super::watch::{OurChains, WatchedFamily};
 use crate::family::{ip_family, table_family};
+use crate::foreign_commits;
 use crate::metrics::{MetricDeclaration, Sample, ScrapeSource};
 use crate::rule_events::unwatched;
 use crate::{
     Advice, Backend, BackendError, Cost, Dataplane, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened,
-    Patch, Probe, Rejected, Rights, RuleEventSink, Severity, SyncReport, Trigger,
+    OwnCommits, Patch, Probe, Rejected, Rights, RuleEventSink, Severity, SyncReport, Trigger,
 };
 use ferrule_model::with_causes;
 
@@ -36,8 +39,9 @@ const LOCK_RETRY: Duration = Duration::from_millis(200);
 pub struct Iptables {
     /// The variant to use; without one, the probe chooses.
     variant: Option<Variant>,
-    /// The variant that works, by family; `None` before the probe.
-    commands: Option<PerFamily<IptablesCommands>>,
+    policy: AccessPolicy,
+    /// What works, by family; `None` before the probe.
+    access: Option<PerFamily<TableAccess>>,
     localnet: Option<SharedSwitch>,
     opened: Vec<OpenedFamily>,
     counters: Vec<&'static str>,
@@ -50,13 +54,24 @@ type SharedSwitch = Arc<Mutex<LocalnetSwitch>>;
 #[derive(Debug)]
 struct OpenedFamily {
     family: IpFamily,
-    commands: IptablesCommands,
+    access: TableAccess,
+    /// Under which our commits are announced, if they are.
+    portid: Option<u32>,
     known: Arc<KnownRules>,
+    suspected: Arc<Suspected>,
+    own_commits: OwnCommits,
 }
+
+/// One family's tables, whatever they are read and written by.
+type AnyTables = Box<dyn XTables + Send>;
 
 impl Backend for Iptables {
     fn mode(&self) -> ProxyMode {
         ProxyMode::Iptables
+    }
+
+    fn set_iptables_access(&mut self, policy: AccessPolicy) {
+        self.policy = policy;
     }
 
     fn quirks(&self) -> Quirks {
@@ -82,33 +97,35 @@ impl Backend for Iptables {
 
     /// The programs of the legacy variant use raw sockets, and load the module of their tables if it is missing.
     fn rights(&self) -> Rights {
-        Rights { raw_sockets: true, load_modules: legacy::needs_module() }
+        Rights { raw_sockets: legacy::is_in_use(), load_modules: legacy::needs_module() }
     }
 
     fn probe(&mut self) -> Probe {
-        let (mut families, mut commands) = (PerFamily::default(), PerFamily::default());
+        let (mut families, mut usable, mut notes) = (PerFamily::default(), PerFamily::default(), Vec::new());
         for family in IpFamily::BOTH {
-            let chosen = self.choose(family);
-            let probed = chosen.and_then(|mut chosen| chosen.probe().map(|()| chosen));
-            let result = probed.map(|probed| commands.set(family, probed));
+            let probed = self.choose(family).and_then(|chosen| {
+                notes.extend(chosen.fallback.as_ref().map(|error| fallback_note(family, error)));
+                chosen.access.probe().map(|()| chosen.access)
+            });
+            let result = probed.map(|access| usable.set(family, access));
             let failed =
                 |error| BackendError::new("preparing iptables mode").caused_by(error).in_family(family);
             families.set(family, result.map_err(failed));
         }
-        self.commands = Some(commands);
-        Probe { families, notes: Vec::new() }
+        self.access = Some(usable);
+        Probe { families, notes }
     }
 
     /// `route_localnet`, if IPv4 is served or might be.
     fn prepare_host(&mut self, options: &ModeOptions) -> Result<Vec<Note>, BackendError> {
-        let chosen = if let Some(commands) = &self.commands {
-            commands.get(IpFamily::V4).copied()
+        let chosen = if let Some(access) = &self.access {
+            access.get(IpFamily::V4).copied()
         } else {
             let failed = |error| BackendError::new("preparing iptables mode").caused_by(error);
-            Some(self.choose(IpFamily::V4).map_err(failed)?)
+            Some(self.choose(IpFamily::V4).map_err(failed)?.access)
         };
-        let Some(commands) = chosen else { return Ok(Vec::new()) };
-        let (switch, notes) = LocalnetSwitch::start(commands, options).map_err(|error| {
+        let Some(access) = chosen else { return Ok(Vec::new()) };
+        let (switch, notes) = LocalnetSwitch::start(access, options).map_err(|error| {
             let doing =
                 "preparing NodePorts on localhost; --iptables-localhost-nodeports=false does without them";
             BackendError::new(doing).caused_by(error)
@@ -122,14 +139,27 @@ impl Backend for Iptables {
         let host = self.host();
         self.counters = host.counters();
         let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
-        let commands = self.commands.unwrap_or_default();
-        for (family, commands) in commands.iter().filter(|(family, _)| families.contains(family)) {
+        let usable = self.access.unwrap_or_default();
+        let own_commits = OwnCommits::default();
+        for (family, access) in usable.iter().filter(|(family, _)| families.contains(family)) {
             let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
-            opened.notes.push(note.with_detail(commands.name("-restore")));
-            let reconciler = Reconciler::new(*commands, host).counting(has_counter);
-            self.opened.push(OpenedFamily { family, commands: *commands, known: reconciler.known() });
+            opened.notes.push(note.with_detail(access.name()));
+            let tables = access.open().map_err(|error| unopened(family, error))?;
+            let portid = tables.portid();
+            let mut reconciler =
+                Reconciler::new(tables, host).counting(has_counter).sharing_generations(&own_commits);
+            reconciler.load_stamp().map_err(|error| unopened(family, error))?;
+            self.opened.push(OpenedFamily {
+                family,
+                access: *access,
+                portid,
+                known: reconciler.known(),
+                suspected: reconciler.suspected(),
+                own_commits: own_commits.clone(),
+            });
             let localnet = self.localnet.clone().filter(|_| family == IpFamily::V4);
-            opened.dataplanes.set(family, Box::new(Tables { reconciler, localnet }));
+            let cost = if access.is_netlink() { Cost::Cpu } else { Cost::WallClock };
+            opened.dataplanes.set(family, Box::new(Tables { reconciler, localnet, cost }));
         }
         Ok(opened)
     }
@@ -141,10 +171,16 @@ impl Backend for Iptables {
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
         let Some(schedule) = &self.schedule else { return Ok(()) };
-        for OpenedFamily { family, commands, known } in &self.opened {
+        self.watch_notifications(Arc::clone(&sink))?;
+        for opened in &self.opened {
+            if opened.portid.is_some() {
+                opened.known.want_check();
+            }
+            let tables = opened.access.open().map_err(|error| unopened(opened.family, error))?;
+            let verifier = Verifier::new(tables, Arc::clone(&opened.known));
             let check = RuleCheck {
-                family: *family,
-                verifier: Verifier::new(*commands, Arc::clone(known)),
+                family: opened.family,
+                verifier: verifier.sharing_generations(&opened.own_commits),
                 schedule: Arc::clone(schedule),
                 sink: Arc::clone(&sink),
             };
@@ -164,7 +200,7 @@ impl Backend for Iptables {
     fn in_use(&self) -> InUse {
         let mut iptables = PerFamily::default();
         for opened in &self.opened {
-            iptables.set(opened.family, opened.commands);
+            iptables.set(opened.family, opened.access);
         }
         InUse { mode: self.mode(), iptables }
     }
@@ -182,8 +218,8 @@ impl Backend for Iptables {
         };
         // An earlier run of a mode with rules in iptables may have used the other variant.
         let (mut chains, mut result) = (0, Ok(()));
-        for (_, commands) in in_use.iptables.iter() {
-            match remove_from_other_variant(*commands) {
+        for (_, access) in in_use.iptables.iter() {
+            match remove_from_other_variant(*access) {
                 Ok(removed) => chains += removed,
                 Err(error) => result = result.and(Err(error)),
             }
@@ -199,11 +235,30 @@ impl Iptables {
         Self { variant: Some(variant), ..Self::default() }
     }
 
-    fn choose(&self, family: IpFamily) -> Result<IptablesCommands, IptablesError> {
+    fn choose(&self, family: IpFamily) -> Result<ChosenAccess, IptablesError> {
+        let family = table_family(family);
         match self.variant {
-            Some(variant) => Ok(IptablesCommands::new(table_family(family), variant)),
-            None => IptablesCommands::choose(table_family(family)),
+            Some(variant) => Ok(TableAccess::of_variant(family, variant, self.policy)),
+            None => TableAccess::choose(family, self.policy),
         }
+    }
+
+    /// Watches the families whose changes the kernel announces.
+    fn watch_notifications(&self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
+        let mut families: Vec<WatchedFamily<AnyTables>> = Vec::new();
+        for opened in self.opened.iter().filter(|opened| opened.portid.is_some()) {
+            families.push(WatchedFamily {
+                family: opened.family,
+                suspected: Arc::clone(&opened.suspected),
+                known: Arc::clone(&opened.known),
+                reader: opened.access.open().map_err(|error| unopened(opened.family, error))?,
+            });
+        }
+        if families.is_empty() {
+            return Ok(());
+        }
+        let own = self.opened.iter().filter_map(|opened| opened.portid).collect();
+        foreign_commits::watch(own, OurChains { families }, sink)
     }
 
     /// What of this host the rules depend on.
@@ -216,6 +271,15 @@ impl Iptables {
             localnet_before: self.localnet.as_ref().map(|switch| locked(switch).before).unwrap_or_default(),
         }
     }
+}
+
+fn unopened(family: IpFamily, error: IptablesError) -> BackendError {
+    BackendError::new("opening the iptables rules").caused_by(error).in_family(family)
+}
+
+fn fallback_note(family: IpFamily, error: &IptablesError) -> Note {
+    let message = "Cannot write iptables rules over netlink, using the programs";
+    Note::new(Severity::Warning, message).in_family(family).with_detail(with_causes(error))
 }
 
 fn has_counter(name: &str) -> bool {
@@ -231,6 +295,7 @@ fn locked(switch: &SharedSwitch) -> std::sync::MutexGuard<'_, LocalnetSwitch> {
 struct Tables<K> {
     reconciler: Reconciler<K>,
     localnet: Option<SharedSwitch>,
+    cost: Cost,
 }
 
 impl<K: XTables> Tables<K> {
@@ -299,7 +364,7 @@ impl<K: XTables + Send> Dataplane for Tables<K> {
     }
 
     fn cost(&self) -> Cost {
-        Cost::WallClock
+        self.cost
     }
 }
 

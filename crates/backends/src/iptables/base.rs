@@ -4,8 +4,9 @@ use ferrule_kernel::iptables::{Mark, RuleText};
 use ferrule_model::IpFamily;
 use ferrule_plan::{LoopbackNodePorts, NodePortScope, NodeTraffic};
 
-use super::localnet::{LOCALNET, LocalnetBefore};
+use super::localnet::{self, LOCALNET, LocalnetBefore};
 use super::names::{FIREWALL, MARK};
+use crate::state_hash::ObjectHash;
 
 /// Counts packets dropped as invalid.
 pub const INVALID_COUNTER: &str = "ct_state_invalid_dropped_pkts";
@@ -94,7 +95,7 @@ const SERVICES: &str = r#"-m comment --comment "kubernetes service portals" -j K
 const POSTROUTING: &str = r#"-m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING"#;
 
 /// Each is put at the top if it is missing, in this order; one that is there is never moved.
-pub(super) const JUMPS: [Jump; 14] = [
+const JUMPS: [Jump; 14] = [
     jump(Table::Filter, "INPUT", EXTERNAL),
     jump(Table::Filter, "FORWARD", EXTERNAL),
     jump(Table::Filter, "INPUT", HEALTH),
@@ -110,6 +111,11 @@ pub(super) const JUMPS: [Jump; 14] = [
     jump(Table::Filter, "INPUT", "-j KUBE-FIREWALL"),
     jump(Table::Filter, "OUTPUT", "-j KUBE-FIREWALL"),
 ];
+
+/// The jumps there are, with the one to the guard of loopback addresses or without it.
+pub(super) fn jumps(with_guard: bool) -> impl Iterator<Item = &'static Jump> {
+    JUMPS.iter().chain(with_guard.then_some(&localnet::JUMP))
+}
 
 /// Properties of this host that rules depend on, read once at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +148,16 @@ pub(super) struct Base {
 }
 
 impl Base {
+    pub(super) fn hash(&self) -> ObjectHash {
+        let mut hash = ObjectHash::new();
+        for (table, chain, rules) in &self.chains {
+            hash.texts([table.name(), chain]);
+            hash.texts(rules.iter().map(RuleText::as_str));
+        }
+        hash.texts(self.tail.iter().map(RuleText::as_str));
+        hash
+    }
+
     /// Whether packets from the network to loopback addresses are dropped, since they could arrive.
     pub(super) fn guards_loopback(&self) -> bool {
         self.chains.iter().any(|(_, chain, _)| *chain == LOCALNET)

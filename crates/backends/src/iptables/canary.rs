@@ -32,8 +32,8 @@ pub fn canary(kernel: &mut impl XTables) -> Result<CanaryState, IptablesError> {
     for (table, chains) in CANARY_CHAINS {
         let mut is_intact = true;
         for (chain, must_have_rules) in chains {
-            let rules = kernel.rules_of(table, chain)?;
-            is_intact &= rules.is_some_and(|rules| rules > 0 || !must_have_rules);
+            let rules = kernel.chain_rules(table, chain)?;
+            is_intact &= rules.is_some_and(|rules| !rules.is_empty() || !must_have_rules);
         }
         if !is_intact {
             flushed.push(table);

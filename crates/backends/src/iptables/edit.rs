@@ -1,4 +1,4 @@
-//! A change of the tables, and its text for `iptables-restore`.
+//! A change of the tables, and its text in the language of `iptables-restore`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::frontend::PortRules;
 /// A shared chain with fewer rules to delete or insert is never rewritten.
 const MIN_CHANGES_TO_REFILL: usize = 32;
 
-/// Changes of the tables, for one run of `iptables-restore`.
+/// Changes of the tables, to be written together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Edit {
     /// Chains that are created or rewritten with these rules.

@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use super::base::{Dispatch, Host, serves_loopback};
 use super::names::{MARK, PortNames};
 use super::pool::{Affinity, EndpointComments, SCOPES, endpoint, local_pods, spreading, written};
+use crate::state_hash::ObjectHash;
 
 /// What one Service port adds to the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,20 @@ pub(super) struct PortRules {
     pub dispatch: Vec<(Dispatch, RuleText)>,
     /// Chains of its own, all in table nat.
     pub chains: BTreeMap<ChainName, Box<[RuleText]>>,
+}
+
+impl PortRules {
+    pub(super) fn hash(&self) -> ObjectHash {
+        let mut hash = ObjectHash::new();
+        for (dispatch, rule) in &self.dispatch {
+            hash.texts([dispatch.chain().0.name(), dispatch.chain().1, rule.as_str()]);
+        }
+        for (chain, rules) in &self.chains {
+            hash.texts([chain.as_str()]);
+            hash.texts(rules.iter().map(RuleText::as_str));
+        }
+        hash
+    }
 }
 
 /// Compiles Service ports of one plan.

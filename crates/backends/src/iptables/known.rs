@@ -31,6 +31,7 @@ struct State {
     /// What reading everything took, or is expected to.
     read_cost: Duration,
     is_check_wanted: bool,
+    proven_at: Option<u32>,
     /// What a verification found, until it is written.
     correction: Option<Box<Correction>>,
 }
@@ -45,6 +46,20 @@ impl KnownRules {
         let rule_set = self.state().rule_set.take()?;
         // A verifier may be comparing it right now. Its result will not count if anything is written.
         Some(Arc::try_unwrap(rule_set).unwrap_or_else(|shared| RuleSet::clone(&shared)))
+    }
+
+    /// Whether packets from the network to loopback addresses are dropped. They may be if the rules are not known.
+    pub(super) fn loopback_guard(&self) -> bool {
+        self.state().rule_set.as_ref().is_none_or(|rule_set| rule_set.guards_loopback())
+    }
+
+    /// The generation at which the tables were known to hold the rules, where the kernel counts changes.
+    pub(super) fn proven_at(&self) -> Option<u32> {
+        self.state().proven_at
+    }
+
+    pub(super) fn set_proven_at(&self, generation: Option<u32>) {
+        self.state().proven_at = generation;
     }
 
     /// Whether the rules are known.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrule_kernel::iptables::{
-    CanonicalRule, ChainName, IptablesCommands, IptablesError, RestoreText, Saved, SavedTable, Variant,
+    CanonicalRule, ChainName, IptablesError, RestoreText, Saved, SavedTable, TableAccess, Variant, if_present,
 };
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::XTables;
@@ -119,8 +119,8 @@ pub fn remove_ipvs_leftovers() -> Result<Removed, LeftoverError> {
 fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
     let (mut removed, mut failed) = (Removed::default(), None);
     for family in [Family::Ip, Family::Ip6] {
-        for mut commands in installed(family) {
-            match remove(&mut commands, whose) {
+        for access in installed(family) {
+            match remove(access, whose) {
                 Ok(here) => {
                     removed.chains += here.chains;
                     removed.localnet_is_off |= here.localnet_is_off;
@@ -132,77 +132,81 @@ fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
     failed.map_or(Ok(removed), Err)
 }
 
-/// Each variant once: what is called `iptables` alone is one of the two, and counts where that one goes by no other name.
-pub(super) fn installed(family: Family) -> Vec<IptablesCommands> {
-    let named: Vec<IptablesCommands> =
-        Variant::BOTH.map(|variant| IptablesCommands::new(family, variant)).into();
-    let default = IptablesCommands::new(family, Variant::Default);
-    let mut installed: Vec<IptablesCommands> =
-        named.into_iter().filter(IptablesCommands::are_installed).collect();
-    let is_another = |kind| installed.iter().all(|commands| commands.variant() != kind);
-    if default.are_installed() && default.resolved_variant().is_none_or(is_another) {
+/// Each variant once. What is called `iptables` alone is one of the two, and counts where that one can be had in no other way.
+pub(super) fn installed(family: Family) -> Vec<TableAccess> {
+    let mut installed: Vec<TableAccess> = Variant::BOTH
+        .map(|variant| TableAccess::for_removal(family, variant))
+        .into_iter()
+        .filter(is_usable)
+        .collect();
+    let default = TableAccess::for_removal(family, Variant::Default);
+    let is_another = |kind| installed.iter().all(|access| access.variant() != Some(kind));
+    if is_usable(&default) && default.variant().is_none_or(is_another) {
         installed.push(default);
     }
     installed
 }
 
+fn is_usable(access: &TableAccess) -> bool {
+    match access {
+        TableAccess::Netlink(_) => true,
+        TableAccess::Commands(commands) => commands.are_installed(),
+    }
+}
+
 /// Removes what is left in the variant that is not used, after a node changed from one to the other.
-pub fn remove_from_other_variant(used: IptablesCommands) -> Result<usize, LeftoverError> {
-    let (Some(kind), family) = (used.resolved_variant(), used.family()) else { return Ok(0) };
+pub fn remove_from_other_variant(used: TableAccess) -> Result<usize, LeftoverError> {
+    let (Some(kind), family) = (used.variant(), used.family()) else { return Ok(0) };
     let Some(other) = Variant::BOTH.into_iter().find(|variant| *variant != kind) else { return Ok(0) };
-    let removed = remove_rules(&mut IptablesCommands::new(family, other), Whose::Both);
+    let other = TableAccess::for_removal(family, other);
+    let removed = other.open().and_then(|mut tables| remove_rules(&mut tables, Whose::Both));
     removed.map_err(|source| LeftoverError { family, source: Box::new(source.into()) })
 }
 
 /// Removes rules, and the setting that only they needed.
-fn remove(commands: &mut IptablesCommands, whose: Whose) -> Result<Removed, LeftoverCause> {
-    if whose == Whose::Ipvs || commands.family() == Family::Ip6 {
-        return Ok(Removed { chains: remove_rules(commands, whose)?, localnet_is_off: false });
+fn remove(access: TableAccess, whose: Whose) -> Result<Removed, LeftoverCause> {
+    let tables = &mut access.open()?;
+    // With our own rules there too, reading all of them would take long in a large cluster. The `legacy` variant is read faster,
+    // and asking it for a chain would load its tables.
+    let ask_first = whose == Whose::Ipvs && access.variant() == Some(Variant::Nft);
+    if ask_first && !has_ipvs_chains(tables)? {
+        return Ok(Removed::default());
     }
-    let Some(saved) = commands.save_if_present()? else { return Ok(Removed::default()) };
+    if whose == Whose::Ipvs || access.family() == Family::Ip6 {
+        return Ok(Removed { chains: remove_rules(tables, whose)?, localnet_is_off: false });
+    }
+    let Some(saved) = if_present(tables.save())? else { return Ok(Removed::default()) };
     // Before the rules, which are the only ones to tell what it was.
     let restored = LocalnetBefore::recorded(&saved).map_or(Ok(false), localnet::restore);
     let whose = if restored.is_ok() { whose } else { Whose::BothUnguarded };
-    let chains = remove_saved(commands, &saved, whose)?;
+    let chains = remove_saved(tables, &saved, whose)?;
     Ok(Removed { chains, localnet_is_off: restored? })
 }
 
-fn remove_rules(commands: &mut IptablesCommands, whose: Whose) -> Result<usize, IptablesError> {
-    if whose == Whose::Ipvs
-        && commands.resolved_variant() == Some(Variant::Nft)
-        && !has_ipvs_chains(commands)?
-    {
-        return Ok(0);
-    }
-    match commands.save_if_present()? {
-        Some(saved) => remove_saved(commands, &saved, whose),
+fn remove_rules(tables: &mut impl XTables, whose: Whose) -> Result<usize, IptablesError> {
+    match if_present(tables.save())? {
+        Some(saved) => remove_saved(tables, &saved, whose),
         None => Ok(0),
     }
 }
 
-fn remove_saved(
-    commands: &mut IptablesCommands,
-    saved: &Saved,
-    whose: Whose,
-) -> Result<usize, IptablesError> {
+fn remove_saved(tables: &mut impl XTables, saved: &Saved, whose: Whose) -> Result<usize, IptablesError> {
     let removal = Removal::new(saved, whose);
     if removal.chains > 0 {
-        commands.restore(&removal.text)?;
+        tables.restore(&removal.text)?;
     }
-    check_unreadable(commands, saved, whose)?;
+    check_unreadable(tables, saved, whose)?;
     Ok(removal.chains)
 }
 
-/// Whether there is anything of ipvs mode, asked chain by chain: with our own rules there too, reading all of them would take the
-/// `nft` variant a minute in a large cluster. The `legacy` variant is read faster, and asking it would load its tables.
-fn has_ipvs_chains(commands: &mut IptablesCommands) -> Result<bool, IptablesError> {
+/// Whether there is anything of ipvs mode, asked chain by chain.
+fn has_ipvs_chains(tables: &mut impl XTables) -> Result<bool, IptablesError> {
     for (table, chains) in CHAINS {
         for chain in chains.iter().filter(|chain| OF_IPVS.contains(chain)) {
-            match commands.rules_of(table, chain) {
-                Ok(None) => {}
-                Ok(Some(_)) => return Ok(true),
-                Err(error) if error.is_missing() || error.has_no_tables() => return Ok(false),
-                Err(error) => return Err(error),
+            match if_present(tables.chain_rules(table, chain))? {
+                None => return Ok(false),
+                Some(None) => {}
+                Some(Some(_)) => return Ok(true),
             }
         }
     }
@@ -217,7 +221,7 @@ pub(super) fn check_unreadable(
 ) -> Result<(), IptablesError> {
     for table in &saved.unreadable {
         for chain in chains_of(table).iter().filter(|chain| whose.has(table, chain)) {
-            if kernel.rules_of(table, chain)?.is_some() {
+            if kernel.chain_rules(table, chain)?.is_some() {
                 return Err(IptablesError::Unreadable { family: kernel.family(), table: table.clone() });
             }
         }
@@ -277,7 +281,8 @@ impl Removal {
 }
 
 impl Whose {
-    fn has(self, table: &str, chain: &str) -> bool {
+    /// Whether a chain is one of them.
+    pub(super) fn has(self, table: &str, chain: &str) -> bool {
         let is_fixed = chains_of(table).contains(&chain);
         let of_services = table == "nat" && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning));
         match self {

@@ -13,7 +13,7 @@
 //! a proxy that serves NodePorts on loopback has switched the setting on. If there is neither, an administrator did, and it stays.
 
 use ferrule_kernel::iptables::{
-    CanonicalRule, ChainName, IptablesCommands, IptablesError, RestoreText, RuleText, Saved, Variant,
+    CanonicalRule, ChainName, IptablesError, RestoreText, RuleText, Saved, TableAccess, Variant, if_present,
 };
 use ferrule_kernel::port::XTables as _;
 use ferrule_kernel::sysctl::{self, SysctlError};
@@ -96,40 +96,40 @@ impl LocalnetBefore {
 /// What the setting was before any service proxy switched it on, as far as it is known.
 ///
 /// The variant that will be used comes first; an earlier run may have used the other one.
-pub fn before(used: IptablesCommands) -> Result<LocalnetBefore, LocalnetError> {
+pub fn before(used: TableAccess) -> Result<LocalnetBefore, LocalnetError> {
     if !is_on()? {
         return Ok(LocalnetBefore::Off);
     }
-    let others = installed(used.family()).into_iter().filter(|commands| *commands != used);
-    for mut commands in std::iter::once(used).chain(others) {
-        if let Some(before) = recorded_by(&mut commands)? {
+    let others = installed(used.family()).into_iter().filter(|access| *access != used);
+    for access in std::iter::once(used).chain(others) {
+        if let Some(before) = recorded_by(access)? {
             return Ok(before);
         }
     }
     Ok(LocalnetBefore::On)
 }
 
-/// All rules of a large cluster take the `nft` variant a minute to show. The `legacy` variant is faster, and asking it for a chain
-/// would load its tables.
-fn recorded_by(commands: &mut IptablesCommands) -> Result<Option<LocalnetBefore>, IptablesError> {
-    if commands.resolved_variant() == Some(Variant::Legacy) {
-        return Ok(commands.save_if_present()?.as_ref().and_then(LocalnetBefore::recorded));
+/// All rules of a large cluster take the programs of the `nft` variant a minute to show. The `legacy` variant is faster, and asking
+/// it for a chain would load its tables.
+fn recorded_by(access: TableAccess) -> Result<Option<LocalnetBefore>, IptablesError> {
+    let mut tables = access.open()?;
+    if access.variant() == Some(Variant::Legacy) {
+        return Ok(if_present(tables.save())?.as_ref().and_then(LocalnetBefore::recorded));
     }
-    let mut of = |table, chain| match commands.list_chain(table, chain) {
-        Err(error) if error.is_missing() || error.has_no_tables() => Ok(Vec::new()),
-        rules => rules.map(Option::unwrap_or_default),
-    };
+    let mut of =
+        |table, chain| Ok(if_present(tables.chain_rules(table, chain))?.flatten().unwrap_or_default());
     let in_chain = LocalnetBefore::in_chain(&of("mangle", LOCALNET)?);
-    Ok(match in_chain {
+    Ok::<_, IptablesError>(match in_chain {
         None => LocalnetBefore::by_node_ports(&of("nat", "KUBE-SERVICES")?),
         found => found,
     })
 }
 
 /// Switches the setting on, after closing loopback addresses to the network.
-pub fn switch_on(commands: &mut IptablesCommands, before: LocalnetBefore) -> Result<(), LocalnetError> {
-    let there = commands.list_chain(Table::Mangle.name(), LOCALNET)?.unwrap_or_default();
-    let jumps = commands.list_chain(Table::Mangle.name(), JUMP.from)?.unwrap_or_default();
+pub fn switch_on(access: TableAccess, before: LocalnetBefore) -> Result<(), LocalnetError> {
+    let mut tables = access.open()?;
+    let there = tables.chain_rules(Table::Mangle.name(), LOCALNET)?.unwrap_or_default();
+    let jumps = tables.chain_rules(Table::Mangle.name(), JUMP.from)?.unwrap_or_default();
     let (rule, jump) = (before.rule(), RuleText::literal(JUMP.rule));
     let mut text = RestoreText::default();
     text.table(Table::Mangle.name(), |lines| {
@@ -142,7 +142,7 @@ pub fn switch_on(commands: &mut IptablesCommands, before: LocalnetBefore) -> Res
         }
     });
     if !text.is_empty() {
-        commands.restore(&text)?;
+        tables.restore(&text)?;
     }
     Ok(set_on()?)
 }

@@ -1,6 +1,6 @@
 //! `route_localnet` in a run: on while NodePorts are served on loopback addresses, and back to what it was afterwards.
 
-use ferrule_kernel::iptables::IptablesCommands;
+use ferrule_kernel::iptables::TableAccess;
 use ferrule_kernel::sysctl::SysctlError;
 use ferrule_model::{IpFamily, NodePortAddresses};
 
@@ -20,16 +20,16 @@ pub(super) struct LocalnetSwitch {
 impl LocalnetSwitch {
     /// Makes it what these options need, before the first rules are written.
     pub(super) fn start(
-        mut commands: IptablesCommands,
+        access: TableAccess,
         options: &ModeOptions,
     ) -> Result<(Self, Vec<Note>), LocalnetError> {
-        let before = localnet::before(commands)?;
+        let before = localnet::before(access)?;
         let is_wanted = serves_loopback(options);
         let mut notes: Vec<Note> = complaint(options).into_iter().collect();
         if is_wanted {
             let message = "Setting route_localnet=1 to allow node-ports on localhost";
             notes.push(Note::new(Severity::Info, message));
-            localnet::switch_on(&mut commands, before)?;
+            localnet::switch_on(access, before)?;
         } else {
             notes.extend(switch_off(before));
         }

@@ -7,7 +7,7 @@ use ferrule_kernel::iptables::{CanonicalRule, ChainName, RuleText, Saved};
 use super::base::{Jump, Table};
 use super::edit::Edit;
 use super::localnet;
-use super::names::{OF_POOLS, OF_SERVICES};
+use super::names::{CANARY, OF_POOLS, OF_SERVICES};
 use super::rule_set::RuleSet;
 
 /// How exactly the tables must match.
@@ -29,7 +29,51 @@ pub(super) struct Observed<'a> {
     rules: BTreeMap<(&'a str, &'a str), Vec<&'a str>>,
 }
 
+/// A chain as it was read.
+pub(super) struct ChainRead {
+    pub table: Table,
+    pub chain: String,
+    /// `None` if there is no such chain.
+    pub rules: Option<Vec<RuleText>>,
+}
+
 impl<'a> Observed<'a> {
+    /// Some chains instead of whole tables.
+    pub(super) fn of_chains(read: &'a [ChainRead]) -> Self {
+        static NOTHING: Saved = Saved { tables: Vec::new(), unreadable: Vec::new() };
+        let there = read.iter().filter_map(|read| {
+            let rules = read.rules.as_ref()?.iter().map(RuleText::as_str).collect();
+            Some(((read.table.name(), read.chain.as_str()), rules))
+        });
+        Self { saved: &NOTHING, accuracy: Accuracy::Exact, tables: Vec::new(), rules: there.collect() }
+    }
+
+    /// What has to be written to correct these chains. `None` if only all tables can tell.
+    pub(super) fn chain_corrections(&self, rule_set: &RuleSet, read: &[ChainRead]) -> Option<Edit> {
+        let mut edit = Edit::default();
+        for ChainRead { table, chain, rules } in read {
+            let (table, chain) = (*table, chain.as_str());
+            for jump in rule_set.jumps().filter(|jump| (jump.table, jump.from) == (table, chain)) {
+                if !self.has_jump(jump) {
+                    edit.jump(jump);
+                }
+            }
+            if let Some((name, wanted)) = rule_set.chain(table, chain) {
+                if !self.holds(rule_set, table, &name, &wanted) {
+                    edit.refill(table, name, wanted);
+                }
+            } else if let Some(bare) = RuleSet::bare_chains().into_iter().find(|bare| *bare == (table, chain))
+            {
+                if rules.is_none() {
+                    edit.refill(table, ChainName::fixed(bare.1), Vec::new());
+                }
+            } else if rules.is_some() && OF_SERVICES.iter().any(|beginning| chain.starts_with(beginning)) {
+                return None;
+            }
+        }
+        Some(edit)
+    }
+
     pub(super) fn new(saved: &'a Saved, accuracy: Accuracy, tables: Vec<Table>) -> Self {
         let mut rules: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for table in &saved.tables {
@@ -71,16 +115,23 @@ impl<'a> Observed<'a> {
                 edit.jump(jump);
             }
         }
+        for table in self.tables.iter().filter(|table| self.is_dormant(**table)) {
+            // Any change of a table puts it into effect again.
+            edit.refill(*table, ChainName::fixed(CANARY), Vec::new());
+        }
         self.remove_unused_guard(&wanted, &mut edit);
         self.remove_stale_chains(&wanted, &mut edit);
         edit
     }
 
+    /// Whether another program switched a table off.
+    fn is_dormant(&self, table: Table) -> bool {
+        self.saved.table(table.name()).is_some_and(|table| table.is_dormant)
+    }
+
     fn has_jump(&self, jump: &Jump) -> bool {
-        let there = self.rules.get(&(jump.table.name(), jump.from)).map_or(&[][..], Vec::as_slice);
-        let (_, target) = jump.rule.rsplit_once(' ').unwrap_or_default();
-        let rule = CanonicalRule::parse(jump.rule);
-        there.iter().any(|text| text.contains(target) && CanonicalRule::parse(text) == rule)
+        let there = self.rules.get(&(jump.table.name(), jump.from));
+        has_jump(there.map_or(&[][..], Vec::as_slice), jump)
     }
 
     /// Removes the guard of loopback addresses if they are not served any more.
@@ -133,12 +184,14 @@ impl<'a> Observed<'a> {
             nat.rules.iter().filter(|rule| !is_ours(&rule.chain) && rule.text.as_str().contains("KUBE-"));
         let targets: Vec<CanonicalRule> =
             others.map(|rule| CanonicalRule::parse(rule.text.as_str())).collect();
+        // What a rule of another program that is not understood jumps to is not known.
+        let has_opaque = nat.rules.iter().any(|rule| !is_ours(&rule.chain) && rule.text.is_opaque());
         let used: BTreeSet<&str> = targets.iter().filter_map(CanonicalRule::target).collect();
         for chain in nat.chains.iter().map(|chain| &chain.name) {
             if !of_service(chain) || is_wanted(chain) {
                 continue;
             }
-            match used.contains(chain.as_str()) {
+            match used.contains(chain.as_str()) || has_opaque {
                 false => edit.remove(Table::Nat, chain.clone()),
                 true if self.rules.get(&("nat", chain.as_str())).is_some_and(|rules| !rules.is_empty()) => {
                     edit.empty(Table::Nat, chain.clone());
@@ -147,4 +200,11 @@ impl<'a> Observed<'a> {
             }
         }
     }
+}
+
+/// Whether the rules of a chain include this jump.
+pub(super) fn has_jump(rules: &[&str], jump: &Jump) -> bool {
+    let (_, target) = jump.rule.rsplit_once(' ').unwrap_or_default();
+    let rule = CanonicalRule::parse(jump.rule);
+    rules.iter().any(|text| text.contains(target) && CanonicalRule::parse(text) == rule)
 }

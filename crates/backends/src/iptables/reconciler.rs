@@ -1,9 +1,13 @@
 //! Keeps one family's rules in line with the plan: a change costs the change, a start adopts what it finds.
 //!
-//! One run of `iptables-restore` changes each table in one step, so packets see the old rules or the new ones. After a failure
+//! One text changes all tables in one step over netlink, and each table in one step by the programs, so packets see the old rules
+//! or the new ones. After a failure
 //! nothing is assumed, and the next sync reads the tables. The exception is a failure that cannot have changed anything, such as
 //! a lock that another program holds: then the change waits, and nothing is read. A port whose rules iptables rejects is
 //! quarantined, so that the others are served. [`super::Verifier`] checks whether the rules are still there.
+
+mod commit;
+mod repair;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,9 +26,10 @@ use super::metrics::rule_samples;
 use super::observed::{Accuracy, Observed};
 use super::rejected_rule::{RejectedPart, RejectedRule};
 use super::rule_set::RuleSet;
+use super::suspected::Suspected;
 use super::verify::{Correction, readable};
 use crate::family::ip_family;
-use crate::{Patch, SyncOutcome, SyncReport, Trigger};
+use crate::{OwnCommits, Patch, SyncOutcome, SyncReport, Trigger};
 
 /// A verification does not rewrite very many endpoints just for their comments; a repair does.
 const LENIENT: Accuracy = Accuracy::AnyEndpointComments;
@@ -47,6 +52,11 @@ pub struct Reconciler<K> {
     quarantined: BTreeSet<ServicePortName>,
     /// Not reported yet.
     rejected: Vec<RejectedRule>,
+    /// Chains that others touched, as far as the kernel announces it.
+    suspected: Arc<Suspected>,
+    own_commits: OwnCommits,
+    /// The generation at which the tables were last known to be right, where the kernel counts changes.
+    verified: Option<u32>,
 }
 
 /// Changes that wait for another program to release the lock.
@@ -68,6 +78,9 @@ impl<K: XTables> Reconciler<K> {
             unwritten: Unwritten::default(),
             quarantined: BTreeSet::new(),
             rejected: Vec::new(),
+            suspected: Arc::default(),
+            own_commits: OwnCommits::default(),
+            verified: None,
         }
     }
 
@@ -80,6 +93,11 @@ impl<K: XTables> Reconciler<K> {
     /// The kernel behind it.
     pub fn kernel(&mut self) -> &mut K {
         &mut self.kernel
+    }
+
+    /// Chains that others touched, shared with the thread that hears of it.
+    pub(super) fn suspected(&self) -> Arc<Suspected> {
+        Arc::clone(&self.suspected)
     }
 
     /// What the tables should hold, shared with the verifier.
@@ -107,13 +125,7 @@ impl<K: XTables> Reconciler<K> {
         match (self.known.take_rule_set(), trigger) {
             (Some(rule_set), Trigger::Changed(delta)) => self.change(rule_set, plan, delta),
             (Some(rule_set), Trigger::Verify { changed }) => self.verify(rule_set, plan, changed),
-            (Some(rule_set), Trigger::Repair { changed }) => match self.known.take_correction() {
-                Some(correction) => {
-                    self.known.put_rule_set(rule_set);
-                    self.correct_and_change(plan, &correction, changed)
-                }
-                None => self.read_and_correct(plan, Accuracy::Exact),
-            },
+            (Some(rule_set), Trigger::Repair { changed }) => self.repair(rule_set, plan, changed),
             (None, Trigger::Changed(_) | Trigger::Verify { .. }) => self.read_and_correct(plan, LENIENT),
             (None, Trigger::Repair { .. }) => self.read_and_correct(plan, Accuracy::Exact),
         }
@@ -127,36 +139,15 @@ impl<K: XTables> Reconciler<K> {
         plan: &FamilyPlan,
         changed: &PlanDelta,
     ) -> Result<SyncReport, IptablesError> {
+        if self.quarantined.is_empty() && self.is_untouched()? {
+            return self.change(rule_set, plan, changed);
+        }
         let is_written = !self.has_unwritten() && changed.is_empty();
         let verified = self.read_and_correct(plan, LENIENT);
         if matches!(verified, Err(IptablesError::Unreadable { .. })) && is_written {
             self.known.put_rule_set(rule_set);
         }
         verified
-    }
-
-    /// The correction comes first: it is about the rules as they are, and the change may depend on rules that are missing.
-    fn correct_and_change(
-        &mut self,
-        plan: &FamilyPlan,
-        correction: &Correction,
-        delta: &PlanDelta,
-    ) -> Result<SyncReport, IptablesError> {
-        let corrected = self.correct(correction).inspect_err(|_| {
-            // The change is not written either: the next sync reads what is there.
-            self.known.take_rule_set();
-        })?;
-        let changed = self.sync(plan, Trigger::Changed(delta))?;
-        Ok(match corrected {
-            None => changed,
-            Some(corrected) => SyncReport {
-                written: corrected.written + changed.written,
-                removed: corrected.removed + changed.removed,
-                commits: corrected.commits + changed.commits,
-                outcome: corrected.outcome,
-                ..changed
-            },
-        })
     }
 
     /// Writes a change. If iptables rejects the rules of a port, the tables are read: only that shows whether the port is at fault.
@@ -176,7 +167,10 @@ impl<K: XTables> Reconciler<K> {
             return Ok(report);
         }
         self.known.begin_write();
-        match self.kernel.restore(&self.unwritten.text) {
+        let text = std::mem::take(&mut self.unwritten.text);
+        let written = self.commit(&text, rule_set.hash());
+        self.unwritten.text = text;
+        match written {
             Ok(()) => {
                 let Unwritten { written, removed, .. } = std::mem::take(&mut self.unwritten);
                 let report = report(self.family(), &rule_set, &edit, SyncOutcome::Incremental);
@@ -238,6 +232,7 @@ impl<K: XTables> Reconciler<K> {
         let began = Instant::now();
         // The tables are read now, and changes that wait are in the plan as well.
         self.known.take_correction();
+        self.suspected.take();
         self.known.begin_write();
         self.unwritten = Unwritten::default();
         match self.correct_until_accepted(plan, accuracy) {
@@ -266,9 +261,14 @@ impl<K: XTables> Reconciler<K> {
         self.ensure_counters();
         let (mut host, mut quarantined, mut was_rejected) = (self.host, BTreeSet::new(), false);
         loop {
-            // Read each time: one table may have been written before another was rejected.
-            let saved = readable(self.kernel.save()?, self.kernel.family())?;
             let rule_set = RuleSet::from_plan(plan, host, &quarantined);
+            if self.is_stamped(&rule_set)? {
+                let report = report(self.family(), &rule_set, &Edit::default(), SyncOutcome::UpToDate);
+                return Ok((rule_set, report));
+            }
+            // Read each time: one table may have been written before another was rejected.
+            let saved = self.read_at_generation(K::save)?;
+            let saved = readable(saved, self.kernel.family())?;
             let error = match self.correct_saved(&saved, accuracy, &rule_set) {
                 Ok(report) => {
                     if host != self.host {
@@ -298,6 +298,7 @@ impl<K: XTables> Reconciler<K> {
     /// The tables hold this rule set.
     fn mark_written(&mut self, rule_set: RuleSet) {
         self.quarantined = rule_set.quarantined();
+        self.known.set_proven_at(self.verified);
         self.known.put_rule_set(rule_set);
         self.known.end_write();
     }
@@ -341,7 +342,7 @@ impl<K: XTables> Reconciler<K> {
         if edit.is_empty() {
             return Ok(report);
         }
-        self.kernel.restore(&edit.text())?;
+        self.commit(&edit.text(), rule_set.hash())?;
         Ok(SyncReport { written: edit.written(), removed: edit.removed(), commits: 1, ..report })
     }
 
@@ -362,6 +363,7 @@ impl<K: XTables> Reconciler<K> {
     pub fn remove_everything(&mut self) -> Result<(), IptablesError> {
         self.known.take_rule_set();
         self.unwritten = Unwritten::default();
+        self.verified = None;
         let saved = self.kernel.save()?;
         let removal = Removal::new(&saved, Whose::Both);
         if removal.chains > 0 {

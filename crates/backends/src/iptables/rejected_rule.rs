@@ -30,7 +30,7 @@ pub enum RejectedPart {
 impl RejectedPart {
     /// The part that a failure is about, if it names a rule that can be left out.
     pub(super) fn identify(error: &IptablesError, rule_set: &RuleSet) -> Option<Self> {
-        let line = error.rejected_line()?;
+        let line = error.rejected_line().filter(|_| !error.is_transient())?;
         // The legacy variant rejects a table as a whole. Counters are what a kernel most likely lacks.
         let may_be_counters = line.contains("-m nfacct") || line == "COMMIT";
         if may_be_counters && rule_set.counts_packets() {

@@ -55,7 +55,10 @@ impl<K: XTables + Send + 'static> RuleCheck<K> {
 
 impl<K: XTables> Running<K> {
     fn check_once(&mut self) -> Result<(), LoopEnded> {
-        self.check.schedule.wait();
+        // What happened before notifications were subscribed to is not left to the first period.
+        if self.verified.is_some() || !self.check.verifier.known().is_check_wanted() {
+            self.check.schedule.wait();
+        }
         let scope = match self.flushed_tables() {
             Ok(Some(tables)) => Scope::Tables(tables),
             Ok(None) if self.is_due() => Scope::Everything,
@@ -124,7 +127,7 @@ impl<K: XTables> Running<K> {
         let Some(verified) = self.verified else {
             // They have just been written.
             self.verified = Some(Instant::now());
-            return false;
+            return known.is_check_wanted();
         };
         let (schedule, cost) = (&self.check.schedule, known.read_cost());
         let is_wanted = known.is_check_wanted();

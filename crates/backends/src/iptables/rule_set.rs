@@ -6,12 +6,13 @@ use ferrule_kernel::iptables::{ChainName, RestoreText, RuleText};
 use ferrule_model::ServicePortName;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
-use super::base::{Base, Dispatch, Host, JUMPS, Jump, Table};
+use super::base::{Base, Dispatch, Host, Jump, Table, jumps};
 use super::edit::Edit;
 use super::frontend::{Compiler, PortRules};
 use super::localnet;
 use super::names::{CANARY, FIREWALL};
 use super::pool::EndpointComments;
+use crate::StateHash;
 
 /// All rules of one family.
 #[derive(Clone, Debug)]
@@ -23,15 +24,21 @@ pub(super) struct RuleSet {
     shared: BTreeMap<Dispatch, usize>,
     /// Ports that are in the plan and not in the tables: iptables rejected these rules.
     quarantined: BTreeMap<ServicePortName, PortRules>,
+    /// Identifies all rules in the tables.
+    hash: StateHash,
 }
+
+/// The version of what the hash means. Another one means other rules for the same plan.
+pub(super) const LAYOUT: u8 = 1;
 
 impl RuleSet {
     /// The rules of a plan, without those of the quarantined ports.
     pub(super) fn from_plan(plan: &FamilyPlan, host: Host, quarantined: &BTreeSet<ServicePortName>) -> Self {
         let base = Base::new(&plan.node, host);
-        let quarantine = BTreeMap::new();
-        let mut rule_set =
-            Self { host, base, ports: BTreeMap::new(), shared: BTreeMap::new(), quarantined: quarantine };
+        let mut hash = StateHash::default();
+        hash.add(base.hash());
+        let (ports, shared) = (BTreeMap::new(), BTreeMap::new());
+        let mut rule_set = Self { host, base, ports, shared, quarantined: BTreeMap::new(), hash };
         let compiler = rule_set.compiler(plan);
         for port in plan.ports() {
             let (owner, rules) = (port.owner(), compiler.rules_of(port));
@@ -50,16 +57,22 @@ impl RuleSet {
     }
 
     fn exchange(&mut self, owner: &ServicePortName, now: Option<PortRules>) -> Option<PortRules> {
-        for (chain, _) in now.iter().flat_map(|rules| &rules.dispatch) {
-            *self.shared.entry(*chain).or_default() += 1;
+        if let Some(now) = &now {
+            self.hash.add(now.hash());
+            for (chain, _) in &now.dispatch {
+                *self.shared.entry(*chain).or_default() += 1;
+            }
         }
         let was = match now {
             Some(now) => self.ports.insert(owner.clone(), now),
             None => self.ports.remove(owner),
         };
-        for (chain, _) in was.iter().flat_map(|rules| &rules.dispatch) {
-            if let Some(count) = self.shared.get_mut(chain) {
-                *count = count.saturating_sub(1);
+        if let Some(was) = &was {
+            self.hash.remove(was.hash());
+            for (chain, _) in &was.dispatch {
+                if let Some(count) = self.shared.get_mut(chain) {
+                    *count = count.saturating_sub(1);
+                }
             }
         }
         was
@@ -87,6 +100,11 @@ impl RuleSet {
             }
         }
         edit
+    }
+
+    /// Identifies the rules that the tables should hold.
+    pub(super) fn hash(&self) -> StateHash {
+        self.hash
     }
 
     /// The ports that iptables rejected rules of.
@@ -126,6 +144,8 @@ impl RuleSet {
 
     fn exchange_base(&mut self, base: Base, edit: &mut Edit) {
         let was = std::mem::replace(&mut self.base, base);
+        self.hash.remove(was.hash());
+        self.hash.add(self.base.hash());
         for (table, name, rules) in &self.base.chains {
             if !was.chains.iter().any(|chain| chain == &(*table, *name, rules.clone())) {
                 edit.refill(*table, ChainName::fixed(name), rules.clone());
@@ -173,6 +193,21 @@ impl RuleSet {
         shared.chain(base).chain(own)
     }
 
+    /// The rules of one chain, if it is ours. Searches the chains of all ports.
+    pub(super) fn chain(&self, table: Table, chain: &str) -> Option<(ChainName, Vec<RuleText>)> {
+        let dispatch = Dispatch::ALL.into_iter().find(|dispatch| dispatch.chain() == (table, chain));
+        if let Some(dispatch) = dispatch {
+            return Some((ChainName::fixed(dispatch.chain().1), self.shared_rules(dispatch)));
+        }
+        let mut base = self.base.chains.iter();
+        if let Some((_, name, rules)) = base.find(|(of, name, _)| (*of, *name) == (table, chain)) {
+            return Some((ChainName::fixed(name), rules.clone()));
+        }
+        let mut ports = self.ports.values().filter(|_| table == Table::Nat);
+        let (name, rules) = ports.find_map(|port| port.chains.get_key_value(chain))?;
+        Some((name.clone(), rules.to_vec()))
+    }
+
     /// Chains that must exist, whatever is in them.
     pub(super) fn bare_chains() -> [(Table, &'static str); 4] {
         [(Table::Filter, FIREWALL), (Table::Filter, CANARY), (Table::Nat, CANARY), (Table::Mangle, CANARY)]
@@ -180,7 +215,12 @@ impl RuleSet {
 
     /// The rules that lead into our chains.
     pub(super) fn jumps(&self) -> impl Iterator<Item = &'static Jump> {
-        JUMPS.iter().chain(self.base.guards_loopback().then_some(&localnet::JUMP))
+        jumps(self.guards_loopback())
+    }
+
+    /// Whether packets from the network to loopback addresses are dropped.
+    pub(super) fn guards_loopback(&self) -> bool {
+        self.base.guards_loopback()
     }
 
     /// How many rules at the end of a chain are in a fixed order.

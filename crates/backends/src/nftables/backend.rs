@@ -13,8 +13,10 @@ use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{FamilyPlan, ProxyMode, Quirks};
 
 use super::metrics::{CLEANUP_FAILURES, METRICS, POOLS_WITHOUT_AFFINITY, SYNC_FAILURES};
-use super::{Reconciler, SyncError, watch};
+use super::watch::OurTable;
+use super::{Reconciler, SyncError};
 use crate::family::table_family;
+use crate::foreign_commits;
 use crate::metrics::{MetricDeclaration, Sample, count};
 use crate::{
     Backend, BackendError, Dataplane, InUse, Leftover, ModeOptions, Note, Opened, Patch, Probe, Rights,
@@ -82,7 +84,7 @@ impl Backend for Nftables {
     }
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
-        watch::watch(self.portids.clone(), sink)
+        foreign_commits::watch(self.portids.clone(), OurTable, sink)
     }
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {

@@ -21,6 +21,8 @@ pub(crate) const HOSTNAME_OVERRIDE: &str = "hostname-override";
 pub const SANDBOX: &str = "sandbox";
 /// `--allowed-external-ip-cidrs`
 pub const ALLOWED_EXTERNAL_IP_CIDRS: &str = "allowed-external-ip-cidrs";
+/// `--iptables-access`
+pub const IPTABLES_ACCESS: &str = "iptables-access";
 /// `--master`
 pub const MASTER: &str = "master";
 pub(crate) const HEALTHZ_PORT: &str = "healthz-port";

@@ -1,5 +1,6 @@
 //! Settings that only flags have: Ferrule's own, and where the API server is.
 
+use ferrule_kernel::iptables::AccessPolicy;
 use ferrule_kernel::sandbox::Level;
 use ferrule_model::parse_cidr;
 use ferrule_plan::ExternalIps;
@@ -19,6 +20,8 @@ pub struct FlagOnly {
     pub sandbox: String,
     /// `--allowed-external-ip-cidrs`
     pub external_ip_cidrs: Vec<String>,
+    /// `--iptables-access`
+    pub iptables_access: String,
 }
 
 impl Default for FlagOnly {
@@ -27,6 +30,7 @@ impl Default for FlagOnly {
             master: String::new(),
             sandbox: name(Level::default()).to_owned(),
             external_ip_cidrs: Vec::new(),
+            iptables_access: access_name(AccessPolicy::default()).to_owned(),
         }
     }
 }
@@ -38,6 +42,7 @@ impl FlagOnly {
             master: line.text(flags::MASTER),
             sandbox: line.text(flags::SANDBOX),
             external_ip_cidrs: line.texts(flags::ALLOWED_EXTERNAL_IP_CIDRS),
+            iptables_access: line.text(flags::IPTABLES_ACCESS),
         }
     }
 }
@@ -58,6 +63,23 @@ pub(super) fn sandbox(given: &FlagOnly, problems: &mut Collector) -> Level {
         problems.unsupported("--sandbox", &given.sandbox, &LEVELS.map(name));
     }
     level.unwrap_or_default()
+}
+
+const POLICIES: [AccessPolicy; 2] = [AccessPolicy::NetlinkFirst, AccessPolicy::CommandsOnly];
+
+fn access_name(policy: AccessPolicy) -> &'static str {
+    match policy {
+        AccessPolicy::NetlinkFirst => "netlink",
+        AccessPolicy::CommandsOnly => "programs",
+    }
+}
+
+pub(super) fn iptables_access(given: &FlagOnly, problems: &mut Collector) -> AccessPolicy {
+    let policy = POLICIES.into_iter().find(|policy| access_name(*policy) == given.iptables_access);
+    if policy.is_none() {
+        problems.unsupported("--iptables-access", &given.iptables_access, &POLICIES.map(access_name));
+    }
+    policy.unwrap_or_default()
 }
 
 pub(super) fn external_ips(given: &FlagOnly, gates: &Gates, problems: &mut Collector) -> ExternalIps {

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use ferrule_kernel::iptables::AccessPolicy;
 use ferrule_kernel::sandbox::Level;
 use ferrule_model::NodePortSelector;
 use ferrule_plan::{ExternalIps, ProxyMode};
@@ -66,6 +67,8 @@ pub struct Settings {
     pub sandbox: Level,
     /// Which external IPs of Services are served.
     pub external_ips: ExternalIps,
+    /// How iptables rules are read and written.
+    pub iptables_access: AccessPolicy,
 }
 
 /// How the log is written.

@@ -36,6 +36,8 @@ const MAX_WAIT_FOR_OTHER_KINDS: Duration = Duration::from_secs(5);
 const VERIFICATION_COST: Duration = Duration::from_millis(10);
 /// A batch of more changes than this leaves memory behind that is worth giving back.
 const LARGE_BATCH: usize = 1000;
+/// The same for a sync that takes longer than this.
+const LARGE_SYNC: Duration = Duration::from_millis(300);
 /// A dataplane that relays connections gets this long to let them finish.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(1500);
 
@@ -215,7 +217,9 @@ impl Serving {
         if synced.needs_another {
             self.pacing.want();
         }
-        if std::mem::take(&mut self.trim_heap_after_sync) {
+        // Reading or writing very many rules leaves memory behind, too.
+        let is_large = now - began > LARGE_SYNC;
+        if std::mem::take(&mut self.trim_heap_after_sync) || is_large {
             sys::trim_heap();
         }
         self.go_on_starting(synced.is_complete);

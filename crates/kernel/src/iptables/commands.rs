@@ -1,11 +1,10 @@
-//! Runs `iptables-save` and `iptables-restore`, and detects which of their two variants this node uses.
+//! Runs `iptables-save` and `iptables-restore`, of either variant.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::error::FailedExit;
 use super::lock::LockWait;
-use super::{IptablesError, RestoreText, RuleText, Saved};
+use super::{IptablesError, RestoreText, RuleText, Saved, if_present};
 use crate::nft::Family;
 use crate::port::XTables;
 use crate::subprocess::{self, Cancel, Run};
@@ -18,9 +17,6 @@ pub const LOCK_TIMEOUT_SECONDS: u8 = 5;
 const COMMAND_TIMEOUT: Duration = Duration::from_hours(1);
 
 const WRITING: &str = "writing iptables rules";
-
-/// Chains by which the kubelet marks the variant that this node uses.
-const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
 
 /// A variant of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,20 +42,6 @@ impl Variant {
     }
 }
 
-/// Evidence for a variant, the strongest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Evidence {
-    is_hinted: bool,
-    serves: bool,
-}
-
-impl Evidence {
-    fn in_saved(saved: &Saved) -> Self {
-        let has = |table: &str, chain: &str| saved.table(table).is_some_and(|table| table.has_chain(chain));
-        Self { is_hinted: HINTS.iter().any(|hint| has("mangle", hint)), serves: has("nat", "KUBE-SERVICES") }
-    }
-}
-
 /// The commands of one family and variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IptablesCommands {
@@ -78,44 +60,8 @@ impl IptablesCommands {
         Self { family, variant, takes_lock, lock: LockWait::default(), waited: None }
     }
 
-    /// Detects the variant this node uses: the one with the kubelet's hint, or else with rules of a service proxy, or else with
-    /// more rules, or else whichever `iptables` is. Fails if an installed variant cannot be read.
-    pub fn choose(family: Family) -> Result<Self, IptablesError> {
-        // The `nft` variant takes a minute to print the rules of a large cluster, and mostly they are not needed.
-        let (mut nft, mut legacy) = (Self::new(family, Variant::Nft), Self::new(family, Variant::Legacy));
-        let saved = legacy.save_if_present()?;
-        let (ours, theirs) =
-            (nft.evidence()?, saved.as_ref().map_or_else(Evidence::default, Evidence::in_saved));
-        if ours != theirs {
-            return Ok(if ours > theirs { nft } else { legacy });
-        }
-        let has_evidence = ours != Evidence::default();
-        let rules = |saved: Option<Saved>| saved.map_or(0, |saved| saved.rules() + saved.unreadable.len());
-        let (ours, theirs) = (rules(nft.save_if_present()?), rules(saved));
-        Ok(match ours.cmp(&theirs) {
-            Ordering::Less => legacy,
-            Ordering::Equal if ours == 0 && !has_evidence => {
-                Self::new(family, Variant::Default).with_lock_resolved()
-            }
-            Ordering::Equal | Ordering::Greater => nft,
-        })
-    }
-
-    /// Evidence for this variant, without reading all rules. Does not make the `nft` variant create tables.
-    fn evidence(&mut self) -> Result<Evidence, IptablesError> {
-        let mut has = |table, chain| match self.rules_of(table, chain) {
-            Err(error) if error.is_missing() || error.has_no_tables() => Ok(false),
-            found => found.map(|rules| rules.is_some()),
-        };
-        let mut is_hinted = false;
-        for hint in HINTS {
-            is_hinted |= has("mangle", hint)?;
-        }
-        Ok(Evidence { is_hinted, serves: has("nat", "KUBE-SERVICES")? })
-    }
-
     /// Finds out whether [`Variant::Default`] takes the lock.
-    fn with_lock_resolved(self) -> Self {
+    pub(super) fn with_lock_resolved(self) -> Self {
         Self { takes_lock: self.resolved_variant() == Some(Variant::Legacy), ..self }
     }
 
@@ -151,10 +97,7 @@ impl IptablesCommands {
 
     /// All rules of all tables; `None` if the command is not installed or the kernel has no such tables.
     pub fn save_if_present(&mut self) -> Result<Option<Saved>, IptablesError> {
-        match self.save() {
-            Err(error) if error.is_missing() || error.has_no_tables() => Ok(None),
-            saved => saved.map(Some),
-        }
+        if_present(self.save())
     }
 
     /// Checks that rules can be read in this family and that the version is new enough.
@@ -175,31 +118,6 @@ impl IptablesCommands {
                 Err(IptablesError::TooOld { program, operation, version: version.to_owned(), oldest: OLDEST })
             }
             Some(_) | None => Ok(()),
-        }
-    }
-
-    /// The rules of a chain, or `None` if there is no such chain.
-    pub fn list_chain(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
-        // The last one is what 1.8.9 prints for a missing chain.
-        const ABSENT: [&str; 4] = [
-            "No chain/target/match by that name",
-            "No such file or directory",
-            "does not exist",
-            "is incompatible, use 'nft' tool",
-        ];
-        let seconds = LOCK_TIMEOUT_SECONDS.to_string();
-        let arguments = ["-w", &seconds, "-t", table, "-S", chain];
-        match run(&self.name(""), &Call::new("listing a chain", &arguments)) {
-            Ok(listed) => {
-                let rules = listed.lines().filter_map(|line| line.strip_prefix("-A ")?.strip_prefix(chain));
-                Ok(Some(rules.map(|rule| RuleText::from_saved(rule.trim())).collect()))
-            }
-            Err(IptablesError::Failed { message, .. })
-                if ABSENT.iter().any(|text| message.contains(text)) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -238,8 +156,28 @@ impl XTables for IptablesCommands {
         self.read_tables(tables, Some(cancel))
     }
 
-    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
-        Ok(self.list_chain(table, chain)?.map(|rules| rules.len()))
+    fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
+        // The last one is what 1.8.9 prints for a missing chain.
+        const ABSENT: [&str; 4] = [
+            "No chain/target/match by that name",
+            "No such file or directory",
+            "does not exist",
+            "is incompatible, use 'nft' tool",
+        ];
+        let seconds = LOCK_TIMEOUT_SECONDS.to_string();
+        let arguments = ["-w", &seconds, "-t", table, "-S", chain];
+        match run(&self.name(""), &Call::new("listing a chain", &arguments)) {
+            Ok(listed) => {
+                let rules = listed.lines().filter_map(|line| line.strip_prefix("-A ")?.strip_prefix(chain));
+                Ok(Some(rules.map(|rule| RuleText::from_saved(rule.trim())).collect()))
+            }
+            Err(IptablesError::Failed { message, .. })
+                if ABSENT.iter().any(|text| message.contains(text)) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn check_lock(&mut self) -> Result<(), IptablesError> {

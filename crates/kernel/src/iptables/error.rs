@@ -1,8 +1,10 @@
-//! Errors of the iptables commands.
+//! Errors of reading and writing iptables' rules.
 
 use std::path::PathBuf;
 
 use super::LOCK_TIMEOUT_SECONDS;
+use super::direct::RuleError;
+use crate::netlink::{NetlinkError, Rejection};
 use crate::nft::Family;
 use crate::subprocess::RunError;
 
@@ -111,6 +113,45 @@ pub enum IptablesError {
         /// The line of the input that was rejected, if it named one.
         at: Option<String>,
     },
+    /// A line that cannot be written over netlink. Nothing was written.
+    #[error("{operation}: line {number} cannot be written; at {at:?}")]
+    Unwritable {
+        /// What we were doing.
+        operation: &'static str,
+        /// The line's number.
+        number: usize,
+        /// The line.
+        at: String,
+        /// Why.
+        #[source]
+        source: RuleError,
+    },
+    /// The kernel rejected the changes. Nothing was written.
+    #[error("{operation}: the kernel rejected them{}", at.as_ref().map(|at| format!("; at {at:?}")).unwrap_or_default())]
+    Rejected {
+        /// What we were doing.
+        operation: &'static str,
+        /// The line that was rejected, if it is about one.
+        at: Option<String>,
+        /// The kernel's reply.
+        #[source]
+        rejection: Rejection,
+    },
+    /// A netlink request that failed.
+    #[error("{operation}")]
+    Netlink {
+        /// What we were doing.
+        operation: &'static str,
+        /// Why.
+        #[source]
+        source: NetlinkError,
+    },
+    /// A read that was cancelled.
+    #[error("{operation}: cancelled")]
+    Cancelled {
+        /// What we were doing.
+        operation: &'static str,
+    },
     /// A failure that a test injected.
     #[error("injected fault")]
     Injected,
@@ -130,10 +171,26 @@ impl IptablesError {
             "Operation not supported",
             "Address family not supported",
         ];
-        matches!(self, Self::Failed { message, .. } if ABSENT.iter().any(|text| message.contains(text)))
+        match self {
+            Self::Failed { message, .. } => ABSENT.iter().any(|text| message.contains(text)),
+            Self::Netlink { source, .. } => source.rejection().is_some_and(is_unsupported),
+            _ => false,
+        }
     }
 
-    /// Whether the tables are certainly unchanged: nothing ran that could have changed them.
+    /// Whether the kernel lacked something for the moment, whatever it was to write: no rule is at fault.
+    pub fn is_transient(&self) -> bool {
+        use rustix::io::Errno;
+        let transient =
+            [Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN, Errno::INTR, Errno::NFILE, Errno::MFILE, Errno::BUSY];
+        match self {
+            Self::Rejected { rejection, .. } => transient.iter().any(|errno| rejection.is(*errno)),
+            _ => false,
+        }
+    }
+
+    /// Whether the tables are certainly unchanged and the same text may succeed later: nothing ran that could have changed
+    /// them. A text that was rejected would be rejected again.
     pub fn changed_nothing(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Locked { .. } => true,
@@ -149,13 +206,23 @@ impl IptablesError {
 
     /// Whether the command was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Run { source: RunError::Cancelled, .. })
+        matches!(self, Self::Run { source: RunError::Cancelled, .. } | Self::Cancelled { .. })
     }
 
     /// The line of the input that was rejected, if one was named.
     pub fn rejected_line(&self) -> Option<&str> {
         match self {
-            Self::Failed { at, .. } => at.as_deref(),
+            Self::Failed { at, .. } | Self::Rejected { at, .. } => at.as_deref(),
+            Self::Unwritable { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The same for a caller that knows the line by another text.
+    pub(crate) fn rejected_line_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Failed { at, .. } | Self::Rejected { at, .. } => at.as_mut(),
+            Self::Unwritable { at, .. } => Some(at),
             _ => None,
         }
     }
@@ -184,6 +251,14 @@ impl IptablesError {
         let at = failed_line(&message).and_then(|number| exit.input.lines().nth(number.checked_sub(1)?));
         Self::Failed { program, operation, status: exit.status.clone(), at: at.map(str::to_owned), message }
     }
+}
+
+/// Whether the kernel has no part that could do what it was asked for.
+fn is_unsupported(rejection: &Rejection) -> bool {
+    use rustix::io::Errno;
+    // To reads, nfnetlink answers EINVAL where nf_tables is missing.
+    let absent = [Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::AFNOSUPPORT, Errno::INVAL];
+    absent.iter().any(|errno| rejection.is(*errno))
 }
 
 /// How a command failed.

@@ -78,6 +78,11 @@ impl RuleText {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is another program's rule that was only understood in part.
+    pub fn is_opaque(&self) -> bool {
+        super::direct::is_opaque(&self.0)
+    }
 }
 
 impl Deref for RuleText {

@@ -22,6 +22,8 @@ pub struct SavedTable {
     pub chains: Vec<SavedChain>,
     /// In the order of the output, which keeps the order within each chain.
     pub rules: Vec<SavedRule>,
+    /// Whether another program switched the table off (`flags dormant`), which `iptables-save` does not show.
+    pub is_dormant: bool,
 }
 
 /// A chain, without its rules.

@@ -3,6 +3,7 @@
 //! Blocking with a time limit, except where it says otherwise. One socket does one thing at a time.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -51,6 +52,17 @@ pub struct Dump<T> {
     pub items: Vec<T>,
     /// The objects changed during every attempt: some may be missing.
     pub interrupted: bool,
+}
+
+/// How a listing ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DumpEnd {
+    /// It is complete.
+    Whole,
+    /// The objects changed meanwhile: some may be missing.
+    Interrupted,
+    /// The callback broke it off.
+    Broken,
 }
 
 /// What a read without waiting found.
@@ -178,6 +190,40 @@ impl Socket {
             return Err(NetlinkError::Interrupted { operation, attempts: DUMP_ATTEMPTS });
         }
         Ok(dump.items)
+    }
+
+    /// Lists objects once, and passes each message to the callback until it breaks.
+    ///
+    /// A socket on which a listing was broken off cannot be used for another one.
+    pub fn dump_each(
+        &mut self,
+        request: Request<'_>,
+        mut each: impl FnMut(&Message<'_>) -> ControlFlow<()>,
+    ) -> Result<DumpEnd, NetlinkError> {
+        let sequence = self.send_one(request, flags::REQUEST | flags::DUMP)?;
+        let mut end = DumpEnd::Whole;
+        let ended = self.receive_until(request.operation, |message| {
+            if message.sequence != sequence {
+                return None;
+            }
+            if message.flags & flags::DUMP_INTERRUPTED != 0 {
+                end = DumpEnd::Interrupted;
+            }
+            match message.acknowledgement() {
+                Some(answer) => Some(answer.map(|()| end)),
+                None if message.is_done() => Some(Ok(end)),
+                None => each(message).is_break().then_some(Ok(DumpEnd::Broken)),
+            }
+        })?;
+        ended.map_err(|rejection| NetlinkError::Rejected { operation: request.operation, rejection })
+    }
+
+    /// Makes room for a batch of this size, as far as that is permitted.
+    pub fn reserve_send_buffer(&mut self, bytes: usize) {
+        // The kernel doubles the value, for what it accounts beside the bytes.
+        if bytes > SEND_BUFFER {
+            let _ = sockopt::set_socket_send_buffer_size_force(&self.fd, bytes);
+        }
     }
 
     /// Sends a batch of messages in one datagram.

@@ -22,10 +22,22 @@ pub struct Writer {
     last_message: usize,
 }
 
+/// A position between two messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Position {
+    bytes: usize,
+    last_message: usize,
+}
+
 impl Writer {
     /// An empty buffer.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty buffer with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), last_message: 0 }
     }
 
     /// All bytes so far.
@@ -41,6 +53,24 @@ impl Writer {
     /// Whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// Where the next message will be.
+    pub fn position(&self) -> Position {
+        Position { bytes: self.bytes.len(), last_message: self.last_message }
+    }
+
+    /// Drops all messages from a position on.
+    pub fn rewind(&mut self, to: Position) {
+        self.bytes.truncate(to.bytes);
+        self.last_message = to.last_message;
+    }
+
+    /// Replaces bytes that were written; does nothing if there are not as many.
+    pub fn overwrite(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(there) = self.bytes.get_mut(at..at + bytes.len()) {
+            there.copy_from_slice(bytes);
+        }
     }
 
     /// Writes a message; the closure writes its body.

@@ -87,6 +87,7 @@ pub mod chain {
 pub mod rule {
     pub const TABLE: u16 = 1;
     pub const CHAIN: u16 = 2;
+    pub const HANDLE: u16 = 3;
     pub const EXPRESSIONS: u16 = 4;
     pub const COMPAT: u16 = 5;
     pub const USER_DATA: u16 = 7;
@@ -190,6 +191,7 @@ pub mod expression {
         pub const PRIORITY: u32 = 2;
         pub const MARK: u32 = 3;
         pub const INPUT_INTERFACE_NAME: u32 = 6;
+        pub const OUTPUT_INTERFACE_NAME: u32 = 7;
         pub const L4_PROTOCOL: u32 = 16;
     }
 
@@ -199,6 +201,10 @@ pub mod expression {
         pub const DATA: u16 = 3;
         pub const EQUAL: u32 = 0;
         pub const NOT_EQUAL: u32 = 1;
+        pub const LESS: u32 = 2;
+        pub const LESS_OR_EQUAL: u32 = 3;
+        pub const GREATER: u32 = 4;
+        pub const GREATER_OR_EQUAL: u32 = 5;
     }
 
     pub mod bitwise {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{NftReader, NftTables, NftWrapper, Read, XTables};
-use crate::iptables::{IptablesError, RestoreText, Saved};
+use crate::iptables::{IptablesError, RestoreText, RuleText, Saved, StampedChain};
 use crate::nft::{CommitError, Committed, Family, InjectedFault, Transaction};
 use crate::subprocess::Cancel;
 
@@ -94,12 +94,24 @@ impl<K: NftTables> NftTables for Faulty<K> {
 }
 
 impl<K: XTables> Faulty<K> {
+    /// Writes, with the next fault.
+    fn with_fault<T>(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<T, IptablesError>,
+    ) -> Result<T, IptablesError> {
+        match self.next_fault() {
+            Some(InjectedFault::Before) => Err(IptablesError::Injected),
+            Some(InjectedFault::After) => write(self).and(Err(IptablesError::Injected)),
+            None => write(self),
+        }
+    }
+
     /// Runs `work` on the text, with the lines corrupted that are to be.
-    fn with_corrupted(
+    fn with_corrupted<T>(
         &mut self,
         text: &RestoreText,
-        work: fn(&mut K, &RestoreText) -> Result<(), IptablesError>,
-    ) -> Result<(), IptablesError> {
+        work: impl FnOnce(&mut K, &RestoreText) -> Result<T, IptablesError>,
+    ) -> Result<T, IptablesError> {
         let Some(corrupted) = &self.corrupted else { return work(&mut self.kernel, text) };
         let changed = text.map_lines(|line| {
             let option = if line.starts_with('-') && line.contains(corrupted) { UNKNOWN_OPTION } else { "" };
@@ -107,7 +119,7 @@ impl<K: XTables> Faulty<K> {
         });
         // The caller knows the line as it wrote it.
         work(&mut self.kernel, &changed).map_err(|mut error| {
-            if let IptablesError::Failed { at: Some(at), .. } = &mut error {
+            if let Some(at) = error.rejected_line_mut() {
                 *at = at.replace(UNKNOWN_OPTION, "");
             }
             error
@@ -125,14 +137,7 @@ impl<K: XTables> XTables for Faulty<K> {
     }
 
     fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
-        match self.next_fault() {
-            Some(InjectedFault::Before) => Err(IptablesError::Injected),
-            Some(InjectedFault::After) => {
-                self.with_corrupted(text, K::restore)?;
-                Err(IptablesError::Injected)
-            }
-            None => self.with_corrupted(text, K::restore),
-        }
+        self.with_fault(|faulty| faulty.with_corrupted(text, K::restore))
     }
 
     fn save_tables(&mut self, tables: &[&'static str], cancel: &Cancel) -> Result<Saved, IptablesError> {
@@ -147,8 +152,31 @@ impl<K: XTables> XTables for Faulty<K> {
         self.with_corrupted(text, K::test)
     }
 
-    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
-        self.kernel.rules_of(table, chain)
+    fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
+        self.kernel.chain_rules(table, chain)
+    }
+
+    fn generation(&mut self) -> Result<Option<u32>, IptablesError> {
+        self.kernel.generation()
+    }
+
+    fn portid(&self) -> Option<u32> {
+        self.kernel.portid()
+    }
+
+    fn restore_stamped(
+        &mut self,
+        text: &RestoreText,
+        chain: StampedChain,
+        stamp: &dyn Fn(u32) -> Vec<u8>,
+    ) -> Result<Option<u32>, IptablesError> {
+        self.with_fault(|faulty| {
+            faulty.with_corrupted(text, |kernel, text| kernel.restore_stamped(text, chain, stamp))
+        })
+    }
+
+    fn stamp(&mut self, chain: StampedChain) -> Result<Option<Vec<u8>>, IptablesError> {
+        self.kernel.stamp(chain)
     }
 
     fn lock_wait(&mut self) -> Option<Duration> {

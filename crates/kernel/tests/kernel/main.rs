@@ -3,6 +3,14 @@
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+mod iptables_beside;
+#[cfg(test)]
+mod iptables_client;
+#[cfg(test)]
+mod iptables_encoding;
+#[cfg(test)]
+mod iptables_scale;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tables;

@@ -17,6 +17,16 @@ pub const FLAGS: &[Flag] = &[
         doc: "Blocks that external IPs of Services must be in; others are not served, and an Event about the Service says so. Empty allows all; the gate AllowServiceExternalIPs switches external IPs off.",
     },
     Flag {
+        name: "iptables-access",
+        short: None,
+        kind: FlagKind::Text,
+        default: "netlink",
+        field: "",
+        with_config_file: WithConfigFile::Counts,
+        lifecycle: Lifecycle::Current,
+        doc: "How iptables rules are read and written: netlink talks to the kernel where the node uses the nft variant, and falls back to the programs where that does not work; programs always runs iptables-save and iptables-restore.",
+    },
+    Flag {
         name: "proxy-mode",
         short: None,
         kind: FlagKind::ProxyMode,
