@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use ferrule_backends::Trigger;
 use ferrule_backends::iptables::{Host, Reconciler};
-use ferrule_kernel::iptables::{IptablesCommands, Variant};
-use ferrule_kernel::nft::Family;
 use ferrule_model::{IpFamily, Protocol::Tcp};
 use ferrule_plan::Packet;
 use ferrule_testkit::World;
 use ferrule_testkit::netns::{NetSpec, NetWorld, Seen, or_skip};
 use support::ip;
-use support::iptables::{has_iptables, name};
+use support::iptables::{Writer, has_iptables, name};
 
 const NODE: &str = "192.0.2.10";
 const POD: &str = "10.244.1.5";
@@ -36,11 +34,11 @@ fn ready() -> Option<NetWorld> {
     Some(NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world"))
 }
 
-/// Asks the same of each variant, each on a network of its own.
-fn with_each_variant(test: impl Fn(&NetWorld, Variant)) {
-    for variant in Variant::BOTH {
+/// Asks the same of each writer, each on a network of its own.
+fn with_each_writer(test: impl Fn(&NetWorld, Writer)) {
+    for writer in Writer::ALL {
         let Some(net) = ready() else { return };
-        test(&net, variant);
+        test(&net, writer);
     }
 }
 
@@ -54,16 +52,16 @@ fn world(facts: &str) -> World {
     world
 }
 
-fn program((net, variant): (&NetWorld, Variant), facts: &str, host: Host) {
+fn program((net, writer): (&NetWorld, Writer), facts: &str, host: Host) {
     let world = world(facts);
     let plan = world.family(IpFamily::V4).expect("IPv4 is served").clone();
-    let commands = IptablesCommands::new(Family::Ip, variant);
-    let synced = net.node().run(move || Reconciler::new(commands, host).sync(&plan, Trigger::verify()));
+    let synced =
+        net.node().run(move || Reconciler::new(writer.tables(), host).sync(&plan, Trigger::verify()));
     synced.expect("the node").expect("a sync");
 }
 
-fn iptables((net, variant): (&NetWorld, Variant), arguments: &[&str]) -> String {
-    let output = net.node().feed(&name(variant), arguments, "").map_err(|error| error.with_sources());
+fn iptables((net, writer): (&NetWorld, Writer), arguments: &[&str]) -> String {
+    let output = net.node().feed(&name(writer), arguments, "").map_err(|error| error.with_sources());
     String::from_utf8(output.expect("iptables").stdout).expect("text")
 }
 
@@ -75,9 +73,9 @@ fn answered(net: &NetWorld, to: &str, port: u16, timeout: Duration) -> bool {
 /// Row: iptables I36
 #[test]
 fn health_checks_of_load_balancers_are_let_in() {
-    with_each_variant(|net, variant| {
-        program((net, variant), LOCAL_POLICY, Host::default());
-        iptables((net, variant), &["-P", "INPUT", "DROP"]);
+    with_each_writer(|net, writer| {
+        program((net, writer), LOCAL_POLICY, Host::default());
+        iptables((net, writer), &["-P", "INPUT", "DROP"]);
         let at = SocketAddr::new(ip(NODE), 32_000);
         let listener = net.node().run(|| TcpListener::bind(at)).expect("the node").expect("a listener");
         let connects = |timeout| {
@@ -85,7 +83,7 @@ fn health_checks_of_load_balancers_are_let_in() {
             client.run(|| TcpStream::connect_timeout(&at, timeout).is_ok()).expect("the client")
         };
         assert!(connects(PROBE_TIMEOUT), "the rule lets it in");
-        program((net, variant), "", Host::default());
+        program((net, writer), "", Host::default());
         assert!(!connects(BRIEFLY), "with the service the rule goes");
         drop(listener);
     });
@@ -94,16 +92,16 @@ fn health_checks_of_load_balancers_are_let_in() {
 /// Row: iptables I60
 #[test]
 fn under_a_forwarding_policy_of_drop_replies_and_marked_packets_pass() {
-    with_each_variant(|net, variant| {
+    with_each_writer(|net, writer| {
         let cluster_policy = "service np NodePort clusterIP 10.96.0.14 port 80→8080 nodePort 30081\nendpoint np 10.244.1.5 node a";
-        program((net, variant), &format!("{LOCAL_POLICY}\n{cluster_policy}"), Host::default());
-        iptables((net, variant), &["-P", "FORWARD", "DROP"]);
+        program((net, writer), &format!("{LOCAL_POLICY}\n{cluster_policy}"), Host::default());
+        iptables((net, writer), &["-P", "FORWARD", "DROP"]);
         assert!(answered(net, NODE, 30081, PROBE_TIMEOUT), "a masqueraded flow is marked, and let through");
         assert!(
             !answered(net, NODE, 30080, BRIEFLY),
             "the first packet of a flow that keeps its source is not"
         );
-        iptables((net, variant), &["-A", "FORWARD", "-s", CLIENT, "-j", "ACCEPT"]);
+        iptables((net, writer), &["-A", "FORWARD", "-s", CLIENT, "-j", "ACCEPT"]);
         assert!(
             answered(net, NODE, 30080, PROBE_TIMEOUT),
             "if another rule lets it through, the replies pass"
@@ -115,10 +113,10 @@ fn under_a_forwarding_policy_of_drop_replies_and_marked_packets_pass() {
 #[test]
 fn forwarded_packets_that_conntrack_calls_invalid_are_dropped_unless_it_is_liberal() {
     for host in [Host::default(), Host { tcp_is_liberal: true, ..Host::default() }] {
-        with_each_variant(|net, variant| {
+        with_each_writer(|net, writer| {
             let (mut at_client, mut at_pod) = connected(net);
             // From now on there is connection tracking, to which the middle of a connection is no beginning.
-            program((net, variant), "", host);
+            program((net, writer), "", host);
             net.node().set("net/netfilter/nf_conntrack_tcp_loose", "0").expect("a setting");
             at_client.write_all(b"hello").expect("it is sent");
             at_pod
@@ -127,7 +125,7 @@ fn forwarded_packets_that_conntrack_calls_invalid_are_dropped_unless_it_is_liber
             let mut buffer = [0; 5];
             assert_eq!(at_pod.read_exact(&mut buffer).is_ok(), host.tcp_is_liberal, "{host:?}");
             if !host.tcp_is_liberal {
-                let counted = iptables((net, variant), &["-L", "KUBE-FORWARD", "-v", "-x", "-n"]);
+                let counted = iptables((net, writer), &["-L", "KUBE-FORWARD", "-v", "-x", "-n"]);
                 let dropped = counted.lines().find(|line| line.contains("INVALID")).expect("the rule");
                 assert_ne!(dropped.split_whitespace().next(), Some("0"), "{counted}");
             }

@@ -10,32 +10,32 @@ use ferrule_backends::iptables::{CANARY, CanaryState, canary};
 use ferrule_kernel::iptables::{IptablesCommands, IptablesError, RestoreText, Variant};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::XTables as _;
-use support::iptables::{has_iptables, name, run, with_each_variant, with_iptables};
+use support::iptables::{Writer, has_iptables, name, run, with_each_writer, with_iptables};
 use support::xtables::Lab;
 
 const SERVICE: &str = "service one clusterIP 10.96.0.1 port 80→8080\nendpoint one 10.244.1.1 node a";
 const TABLES: [&str; 3] = ["mangle", "filter", "nat"];
 
-fn iptables(variant: Variant, arguments: &[&str]) {
-    run(&name(variant), arguments);
+fn iptables(writer: Writer, arguments: &[&str]) {
+    run(&name(writer), arguments);
 }
 
-fn state(variant: Variant) -> CanaryState {
-    canary(&mut IptablesCommands::new(Family::Ip, variant)).expect("an answer")
+fn state(writer: Writer) -> CanaryState {
+    canary(&mut writer.tables()).expect("an answer")
 }
 
 /// Row: iptables J17
 #[test]
 fn emptied_tables_are_noticed_and_made_good() {
-    with_each_variant(|variant| {
-        let mut lab = Lab::new(SERVICE, variant);
+    with_each_writer(|writer| {
+        let mut lab = Lab::new(SERVICE, writer);
         let before = lab.saved();
-        assert_eq!(state(variant), CanaryState::Intact);
+        assert_eq!(state(writer), CanaryState::Intact);
         for (at, table) in TABLES.into_iter().enumerate() {
-            iptables(variant, &["-t", table, "-F"]);
-            iptables(variant, &["-t", table, "-X"]);
+            iptables(writer, &["-t", table, "-F"]);
+            iptables(writer, &["-t", table, "-X"]);
             let expected = if at < 2 { CanaryState::PartlyFlushed(vec![]) } else { CanaryState::Flushed };
-            match (state(variant), expected) {
+            match (state(writer), expected) {
                 (CanaryState::PartlyFlushed(tables), CanaryState::PartlyFlushed(_)) => {
                     assert_eq!(tables.len(), at + 1);
                 }
@@ -43,7 +43,7 @@ fn emptied_tables_are_noticed_and_made_good() {
             }
         }
         assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::Created);
-        assert_eq!((state(variant), lab.saved().tables.len()), (CanaryState::Intact, before.tables.len()));
+        assert_eq!((state(writer), lab.saved().tables.len()), (CanaryState::Intact, before.tables.len()));
         let rules = |saved: &ferrule_kernel::iptables::Saved| saved.to_string().lines().count();
         assert_eq!(rules(&lab.saved()), rules(&before));
     });
@@ -52,33 +52,33 @@ fn emptied_tables_are_noticed_and_made_good() {
 /// Row: iptables J18
 #[test]
 fn tables_that_are_emptied_one_after_the_other_are_waited_for() {
-    with_each_variant(|variant| {
-        let _lab = Lab::new(SERVICE, variant);
-        iptables(variant, &["-t", "mangle", "-X", CANARY]);
-        iptables(variant, &["-t", "filter", "-X", CANARY]);
-        assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["mangle", "filter"]));
-        iptables(variant, &["-t", "nat", "-X", CANARY]);
-        assert_eq!(state(variant), CanaryState::Flushed);
+    with_each_writer(|writer| {
+        let _lab = Lab::new(SERVICE, writer);
+        iptables(writer, &["-t", "mangle", "-X", CANARY]);
+        iptables(writer, &["-t", "filter", "-X", CANARY]);
+        assert_eq!(state(writer), CanaryState::PartlyFlushed(vec!["mangle", "filter"]));
+        iptables(writer, &["-t", "nat", "-X", CANARY]);
+        assert_eq!(state(writer), CanaryState::Flushed);
     });
 }
 
 /// kube-proxy looks for its chain alone and does not see this.
 #[test]
 fn rules_that_are_flushed_are_noticed_though_the_chains_are_there() {
-    with_each_variant(|variant| {
-        let mut lab = Lab::new(SERVICE, variant);
+    with_each_writer(|writer| {
+        let mut lab = Lab::new(SERVICE, writer);
         let before = lab.saved();
-        iptables(variant, &["-F"]);
-        assert_eq!(state(variant), CanaryState::PartlyFlushed(vec!["filter"]));
+        iptables(writer, &["-F"]);
+        assert_eq!(state(writer), CanaryState::PartlyFlushed(vec!["filter"]));
         assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::Rewritten);
-        assert_eq!((lab.saved(), state(variant)), (before, CanaryState::Intact));
+        assert_eq!((lab.saved(), state(writer)), (before, CanaryState::Intact));
     });
 }
 
 #[test]
 fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other() {
-    with_each_variant(|variant| {
-        let mut lab = Lab::new(SERVICE, variant);
+    with_each_writer(|writer| {
+        let mut lab = Lab::new(SERVICE, writer);
         let before = lab.saved();
         let chains: Vec<String> =
             before.table("nat").expect("nat").chains.iter().map(|chain| chain.name.to_string()).collect();
@@ -91,7 +91,7 @@ fn a_chain_that_was_removed_or_emptied_or_changed_is_written_anew_and_no_other()
             vec!["-t", "nat", "-F", "KUBE-SERVICES"],
             vec!["-t", "filter", "-D", "KUBE-FORWARD", "1"],
         ] {
-            iptables(variant, &damage);
+            iptables(writer, &damage);
             let report = lab.verify().expect("a verification");
             assert_eq!((report.outcome, report.commits), (SyncOutcome::Rewritten, 1), "{damage:?}");
             assert!(report.written <= 5, "{damage:?}: {report:?}");

@@ -4,7 +4,7 @@
 mod support;
 
 use ferrule_backends::iptables::remove_leftovers;
-use ferrule_kernel::iptables::{IptablesCommands, RestoreText, RuleText, Saved};
+use ferrule_kernel::iptables::{AccessPolicy, IptablesCommands, RestoreText, RuleText, Saved, TableAccess};
 use ferrule_kernel::port::XTables as _;
 use support::iptables::{every_program, saved, with_iptables};
 
@@ -135,17 +135,22 @@ fn the_variant_with_rules_is_the_one_to_use() {
     with_iptables(|| {
         use ferrule_kernel::iptables::Variant;
         use ferrule_kernel::nft::Family;
-        assert_eq!(IptablesCommands::choose(Family::Ip).expect("a choice").variant(), Variant::Default);
+        let choose = |policy| TableAccess::choose(Family::Ip, policy).expect("a choice").access;
+        let variant_of = |policy| choose(policy).variant();
+        let policies = [AccessPolicy::NetlinkFirst, AccessPolicy::CommandsOnly];
+        assert!(policies.iter().all(|policy| variant_of(*policy) == Some(Variant::Nft)), "as iptables is");
         let hint = RestoreText::literal("*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n");
         let accept = RuleText::literal("-j ACCEPT");
         for (number, variant) in [Variant::Legacy, Variant::Nft].into_iter().enumerate() {
             let mut text = RestoreText::default();
             text.table("filter", |lines| (0..=number).for_each(|_| lines.append("INPUT", &accept)));
             IptablesCommands::new(Family::Ip, variant).restore(&text).expect("rules");
-            assert_eq!(IptablesCommands::choose(Family::Ip).expect("a choice").variant(), variant);
+            assert!(policies.iter().all(|policy| variant_of(*policy) == Some(variant)));
         }
+        assert_eq!(choose(AccessPolicy::NetlinkFirst), TableAccess::Netlink(Family::Ip));
+        assert!(!choose(AccessPolicy::CommandsOnly).is_netlink());
         IptablesCommands::new(Family::Ip, Variant::Legacy).restore(&hint).expect("a hint");
-        assert_eq!(IptablesCommands::choose(Family::Ip).expect("a choice").variant(), Variant::Legacy);
+        assert!(policies.iter().all(|policy| variant_of(*policy) == Some(Variant::Legacy)));
     });
 }
 

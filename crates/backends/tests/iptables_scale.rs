@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use ferrule_backends::SyncOutcome;
 use ferrule_backends::iptables::Host;
-use ferrule_kernel::iptables::{IptablesCommands, Variant};
-use ferrule_kernel::nft::Family;
-use support::iptables::with_iptables;
+use support::iptables::{Writer, with_iptables};
 use support::xtables::{Lab, world};
 
 const SERVICES: u16 = 2000;
@@ -35,11 +33,10 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 fn a_change_costs_the_change_and_a_start_nothing() {
     with_iptables(|| {
         let facts = facts();
-        for variant in Variant::BOTH {
-            let commands = IptablesCommands::new(Family::Ip, variant);
-            let (mut lab, made) = timed(|| Lab::with(world(&facts), commands, Host::default()));
+        for writer in Writer::ALL {
+            let (mut lab, made) = timed(|| Lab::with(world(&facts), writer.tables(), Host::default()));
             assert_eq!(lab.restores(), 1);
-            let (mut again, adopted) = timed(|| Lab::with(world(&facts), commands, Host::default()));
+            let (mut again, adopted) = timed(|| Lab::with(world(&facts), writer.tables(), Host::default()));
             assert_eq!(again.restores(), 0, "a start with nothing to change writes nothing");
             let (report, endpoint) = timed(|| lab.then("endpoint s7 10.246.0.7 node b"));
             assert!(report.written < 10 && lab.text().len() < 2000, "{}", lab.text());
@@ -49,7 +46,7 @@ fn a_change_costs_the_change_and_a_start_nothing() {
             let (_, gone) = timed(|| lab.then("gone service new\ngone endpoint s7 10.246.0.7"));
             assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
             println!(
-                "{variant:?}, {SERVICES} Services: made {made:?}, adopted {adopted:?} (both with planning); \
+                "{writer:?}, {SERVICES} Services: made {made:?}, adopted {adopted:?} (both with planning); \
                  endpoint {endpoint:?}, new Service {added:?}, gone {gone:?}"
             );
             lab.reconciler.remove_everything().expect("a removal");

@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ferrule_backends::iptables::{CanaryState, Host, Scope, Verified, Verifier};
 use ferrule_backends::{SyncOutcome, Trigger};
-use ferrule_kernel::iptables::{IptablesCommands, IptablesError, RestoreText, Saved, Variant};
+use ferrule_kernel::iptables::{IptablesError, RestoreText, RuleText, Saved};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::{Faults, Faulty, XTables};
 use ferrule_kernel::subprocess::Cancel;
 use ferrule_model::IpFamily;
 use ferrule_plan::PlanDelta;
-use support::iptables::{name, run, with_each_variant, with_iptables};
+use support::iptables::{Writer, name, run, with_each_program, with_each_writer, with_iptables};
 use support::xtables::{Lab, Recording, world};
 
 const TWO_SERVICES: &str = "service one clusterIP 10.96.0.1 port 80→8080
@@ -23,27 +23,27 @@ const TWO_SERVICES: &str = "service one clusterIP 10.96.0.1 port 80→8080
     service two clusterIP 10.96.0.2 port 80→8080
     endpoint two 10.244.1.2 node a";
 
-fn verifier<K>(lab: &Lab<K>, variant: Variant) -> Verifier<IptablesCommands>
+fn verifier<K>(lab: &Lab<K>, writer: Writer) -> Verifier<Box<dyn XTables + Send>>
 where
     Recording<K>: XTables,
 {
-    Verifier::new(IptablesCommands::new(Family::Ip, variant), lab.reconciler.known())
+    Verifier::new(writer.tables(), lab.reconciler.known())
 }
 
 /// Empties one chain of a Service.
-fn damage(saved: &Saved, variant: Variant) {
+fn damage(saved: &Saved, writer: Writer) {
     let nat = saved.table("nat").expect("nat");
     let chain = nat.chains.iter().find(|chain| chain.name.starts_with("KUBE-SVC-")).expect("a chain");
-    run(&name(variant), &["-t", "nat", "-F", &chain.name]);
+    run(&name(writer), &["-t", "nat", "-F", &chain.name]);
 }
 
 #[test]
 fn what_differs_is_found_and_corrected() {
-    with_each_variant(|variant| {
-        let mut lab = Lab::new(TWO_SERVICES, variant);
-        let (before, mut verifier) = (lab.saved(), verifier(&lab, variant));
+    with_each_writer(|writer| {
+        let mut lab = Lab::new(TWO_SERVICES, writer);
+        let (before, mut verifier) = (lab.saved(), verifier(&lab, writer));
         assert_eq!(verifier.verify(&Scope::Everything).expect("a check"), Verified::Intact);
-        damage(&before, variant);
+        damage(&before, writer);
         let Ok(Verified::Drifted(correction)) = verifier.verify(&Scope::Everything) else {
             unreachable!("it differs")
         };
@@ -61,13 +61,13 @@ fn what_differs_is_found_and_corrected() {
 
 #[test]
 fn emptied_tables_are_read_alone_and_filled() {
-    with_each_variant(|variant| {
-        let mut lab = Lab::new(TWO_SERVICES, variant);
-        let (before, mut verifier) = (lab.saved(), verifier(&lab, variant));
-        run(&name(variant), &["-t", "filter", "-F"]);
-        run(&name(variant), &["-t", "filter", "-X"]);
+    with_each_writer(|writer| {
+        let mut lab = Lab::new(TWO_SERVICES, writer);
+        let (before, mut verifier) = (lab.saved(), verifier(&lab, writer));
+        run(&name(writer), &["-t", "filter", "-F"]);
+        run(&name(writer), &["-t", "filter", "-X"]);
         // Damage elsewhere is not read.
-        damage(&before, variant);
+        damage(&before, writer);
         let flushed = verifier.canary().expect("an answer");
         assert_eq!(flushed, Some(CanaryState::PartlyFlushed(vec!["filter"])));
         let scope = Scope::Tables(vec!["filter"]);
@@ -81,10 +81,10 @@ fn emptied_tables_are_read_alone_and_filled() {
 
 #[test]
 fn what_was_read_before_a_change_is_not_written_after_it() {
-    with_each_variant(|variant| {
-        let mut lab = Lab::new(TWO_SERVICES, variant);
-        let mut verifier = verifier(&lab, variant);
-        damage(&lab.saved(), variant);
+    with_each_writer(|writer| {
+        let mut lab = Lab::new(TWO_SERVICES, writer);
+        let mut verifier = verifier(&lab, writer);
+        damage(&lab.saved(), writer);
         let Ok(Verified::Drifted(old)) = verifier.verify(&Scope::Everything) else {
             unreachable!("it differs")
         };
@@ -103,7 +103,7 @@ fn what_was_read_before_a_change_is_not_written_after_it() {
 
 /// Tables that announce a read or write, and wait for permission to continue.
 struct Paused {
-    tables: IptablesCommands,
+    tables: Box<dyn XTables + Send>,
     begins: Sender<()>,
     goes_on: Receiver<()>,
     pauses_at_writes: bool,
@@ -139,22 +139,22 @@ impl XTables for Paused {
         self.tables.test(text)
     }
 
-    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
-        self.tables.rules_of(table, chain)
+    fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
+        self.tables.chain_rules(table, chain)
     }
 }
 
-fn paused(variant: Variant) -> (Paused, Receiver<()>, Sender<()>) {
+fn paused(writer: Writer) -> (Paused, Receiver<()>, Sender<()>) {
     let ((begins, has_begun), (go_on, goes_on)) = (channel(), channel());
-    let tables = IptablesCommands::new(Family::Ip, variant);
+    let tables = writer.tables();
     (Paused { tables, begins, goes_on, pauses_at_writes: false }, has_begun, go_on)
 }
 
 #[test]
 fn a_change_ends_a_read_that_is_under_way() {
     with_iptables(|| {
-        let mut lab = Lab::new(TWO_SERVICES, Variant::Nft);
-        let (slow, has_begun, _go_on) = paused(Variant::Nft);
+        let mut lab = Lab::new(TWO_SERVICES, Writer::Netlink);
+        let (slow, has_begun, _go_on) = paused(Writer::Netlink);
         let mut verifier = Verifier::new(slow, lab.reconciler.known());
         let reading = std::thread::spawn(move || verifier.verify(&Scope::Everything));
         has_begun.recv().expect("it reads");
@@ -166,9 +166,9 @@ fn a_change_ends_a_read_that_is_under_way() {
 #[test]
 fn while_rules_are_written_nobody_looks_for_them() {
     with_iptables(|| {
-        let (slow, has_begun, go_on) = paused(Variant::Nft);
+        let (slow, has_begun, go_on) = paused(Writer::Netlink);
         let mut lab = Lab::with(world(TWO_SERVICES), slow, Host::default());
-        let mut verifier = verifier(&lab, Variant::Nft);
+        let mut verifier = verifier(&lab, Writer::Netlink);
         run("iptables-nft", &["-t", "nat", "-F", "KUBE-POSTROUTING"]);
         lab.reconciler.kernel().tables.pauses_at_writes = true;
         std::thread::scope(|scope| {
@@ -187,7 +187,7 @@ fn while_rules_are_written_nobody_looks_for_them() {
 
 /// Tables behind a lock that another program may hold.
 struct Locked {
-    tables: IptablesCommands,
+    tables: Box<dyn XTables + Send>,
     is_held: bool,
 }
 
@@ -224,17 +224,17 @@ impl XTables for Locked {
         self.tables.test(text)
     }
 
-    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
-        self.tables.rules_of(table, chain)
+    fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
+        self.tables.chain_rules(table, chain)
     }
 }
 
 #[test]
 fn changes_wait_for_a_lock_and_are_then_written_in_one_step_without_reading() {
-    with_each_variant(|variant| {
-        let tables = Locked { tables: IptablesCommands::new(Family::Ip, variant), is_held: false };
+    with_each_program(|writer| {
+        let tables = Locked { tables: writer.tables(), is_held: false };
         let mut lab = Lab::with(world(TWO_SERVICES), tables, Host::default());
-        let (mut verifier, saves) = (verifier(&lab, variant), lab.reconciler.kernel().saves);
+        let (mut verifier, saves) = (verifier(&lab, writer), lab.reconciler.kernel().saves);
         lab.reconciler.kernel().tables.is_held = true;
         for facts in [
             "endpoint one 10.244.1.9 node a",
@@ -258,11 +258,11 @@ fn changes_wait_for_a_lock_and_are_then_written_in_one_step_without_reading() {
 
 #[test]
 fn a_change_that_came_with_a_correction_behind_a_lock_is_not_lost() {
-    with_each_variant(|variant| {
-        let tables = Locked { tables: IptablesCommands::new(Family::Ip, variant), is_held: false };
+    with_each_writer(|writer| {
+        let tables = Locked { tables: writer.tables(), is_held: false };
         let mut lab = Lab::with(world(TWO_SERVICES), tables, Host::default());
-        run(&name(variant), &["-t", "nat", "-F", "KUBE-POSTROUTING"]);
-        let mut verifier = verifier(&lab, variant);
+        run(&name(writer), &["-t", "nat", "-F", "KUBE-POSTROUTING"]);
+        let mut verifier = verifier(&lab, writer);
         let Verified::Drifted(correction) = verifier.verify(&Scope::Everything).expect("a check") else {
             panic!("the damage is found");
         };
@@ -285,9 +285,8 @@ fn a_change_that_came_with_a_correction_behind_a_lock_is_not_lost() {
 
 #[test]
 fn rules_in_quarantine_are_tried_without_being_written() {
-    with_each_variant(|variant| {
-        let faulty =
-            || Faulty::new(IptablesCommands::new(Family::Ip, variant), Faults { before: 0, after: 0 }, 1);
+    with_each_writer(|writer| {
+        let faulty = || Faulty::new(writer.tables(), Faults { before: 0, after: 0 }, 1);
         let mut lab = Lab::with(world(""), faulty(), Host::default());
         lab.reconciler.kernel().tables.corrupt(Some("default/two"));
         let report = lab.then(TWO_SERVICES);

@@ -82,6 +82,7 @@ macro_rules! test_modes {
 
 test_modes! {
     nftables: crate::mode::NFTABLES;
+    iptables_netlink: crate::mode::IPTABLES_NETLINK;
     iptables_nft: crate::mode::IPTABLES_NFT;
     iptables_legacy: crate::mode::IPTABLES_LEGACY;
 }

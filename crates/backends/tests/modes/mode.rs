@@ -6,7 +6,7 @@ use std::{env, thread};
 
 use ferrule_backends::iptables::Iptables;
 use ferrule_backends::{Backend, Dataplane, ModeOptions, SyncOutcome, SyncReport, Trigger, backend};
-use ferrule_kernel::iptables::Variant;
+use ferrule_kernel::iptables::{AccessPolicy, Variant};
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{FamilyPlan, LoopbackNodePorts, NodePortScope, PlanDelta, ProxyMode};
@@ -16,8 +16,8 @@ use ferrule_testkit::netns::{NetWorld, or_skip};
 /// A proxy mode, or a variant of one, and what its tests differ in.
 pub struct Mode {
     pub kind: ProxyMode,
-    /// The variant of iptables, where the mode has a choice.
-    pub variant: Option<Variant>,
+    /// The variant of iptables and how its rules are written, where the mode has a choice.
+    pub variant: Option<(Variant, AccessPolicy)>,
     /// The programs that must be installed.
     pub programs: &'static [&'static str],
     /// A folder of `stories/`, and how many of its packets must have been sent at least.
@@ -53,9 +53,9 @@ pub const NFTABLES: Mode = Mode {
     },
 };
 
-pub const IPTABLES_NFT: Mode = Mode {
+pub const IPTABLES_NETLINK: Mode = Mode {
     kind: ProxyMode::Iptables,
-    variant: Some(Variant::Nft),
+    variant: Some((Variant::Nft, AccessPolicy::NetlinkFirst)),
     programs: &["iptables-nft", "nft"],
     stories: "packets-iptables",
     min_packets: 80,
@@ -65,13 +65,16 @@ pub const IPTABLES_NFT: Mode = Mode {
     damage: Damage { command: &["iptables-nft", "-t", "nat", "-F", "KUBE-MARK-MASQ"], diff: MARK_RULE },
 };
 
+pub const IPTABLES_NFT: Mode =
+    Mode { variant: Some((Variant::Nft, AccessPolicy::CommandsOnly)), seed: 14, ..IPTABLES_NETLINK };
+
 pub const IPTABLES_LEGACY: Mode = Mode {
-    variant: Some(Variant::Legacy),
+    variant: Some((Variant::Legacy, AccessPolicy::CommandsOnly)),
     programs: &["iptables-legacy"],
     seed: 13,
     listing: &["iptables-legacy-save"],
     damage: Damage { command: &["iptables-legacy", "-t", "nat", "-F", "KUBE-MARK-MASQ"], diff: MARK_RULE },
-    ..IPTABLES_NFT
+    ..IPTABLES_NETLINK
 };
 
 const MARK_RULE: &[&str] =
@@ -117,7 +120,11 @@ impl Mode {
 
     pub fn backend(&self) -> Box<dyn Backend> {
         match self.variant {
-            Some(variant) => Box::new(Iptables::with_variant(variant)),
+            Some((variant, policy)) => {
+                let mut backend = Iptables::with_variant(variant);
+                backend.set_iptables_access(policy);
+                Box::new(backend)
+            }
             None => backend(self.kind),
         }
     }

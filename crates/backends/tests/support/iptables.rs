@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::{env, thread};
 
-use ferrule_kernel::iptables::{IptablesCommands, Saved, Variant};
+use ferrule_kernel::iptables::{IptablesCommands, Saved, TableAccess, Variant};
 use ferrule_kernel::nft::Family;
-use ferrule_kernel::port::XTables as _;
+use ferrule_kernel::port::XTables;
 use ferrule_kernel::sys::enter_new_network_namespace;
 
 /// Runs a test in a network namespace of its own; skipped where that is not allowed or iptables is missing, but not with
@@ -22,16 +22,56 @@ pub fn with_iptables(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The same with each variant, each in a namespace of its own.
-pub fn with_each_variant(test: fn(Variant)) {
-    for variant in Variant::BOTH {
-        with_iptables(move || test(variant));
+/// How rules are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The `nft` variant's rules over netlink.
+    Netlink,
+    /// The programs of a variant.
+    Programs(Variant),
+}
+
+impl Writer {
+    pub const ALL: [Self; 3] = [Self::Netlink, Self::Programs(Variant::Nft), Self::Programs(Variant::Legacy)];
+
+    /// Whose rules these are.
+    pub fn variant(self) -> Variant {
+        match self {
+            Self::Netlink => Variant::Nft,
+            Self::Programs(variant) => variant,
+        }
+    }
+
+    pub fn access(self) -> TableAccess {
+        match self {
+            Self::Netlink => TableAccess::Netlink(Family::Ip),
+            Self::Programs(variant) => TableAccess::Commands(IptablesCommands::new(Family::Ip, variant)),
+        }
+    }
+
+    /// The tables, opened in the namespace of this thread.
+    pub fn tables(self) -> Box<dyn XTables + Send> {
+        self.access().open().expect("the tables")
     }
 }
 
-/// What the program of a variant is called.
-pub fn name(variant: Variant) -> String {
-    IptablesCommands::new(Family::Ip, variant).name("")
+/// The same with each writer, each in a namespace of its own.
+pub fn with_each_writer(test: fn(Writer)) {
+    for writer in Writer::ALL {
+        with_iptables(move || test(writer));
+    }
+}
+
+/// The same where programs run: over netlink there is no lock.
+pub fn with_each_program(test: fn(Writer)) {
+    for variant in Variant::BOTH {
+        with_iptables(move || test(Writer::Programs(variant)));
+    }
+}
+
+/// What the program that handles a writer's rules is called.
+pub fn name(writer: Writer) -> String {
+    IptablesCommands::new(Family::Ip, writer.variant()).name("")
 }
 
 /// Every combination of family and variant.
@@ -41,8 +81,8 @@ pub fn every_program() -> Vec<IptablesCommands> {
 }
 
 /// The rules there are.
-pub fn saved(mut commands: IptablesCommands) -> Saved {
-    commands.save().expect("iptables-save")
+pub fn saved(mut tables: impl XTables) -> Saved {
+    tables.save().expect("iptables-save")
 }
 
 /// Runs one of the programs in the namespace of this thread; what it prints.

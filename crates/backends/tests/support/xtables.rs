@@ -3,13 +3,15 @@
 use ferrule_backends::iptables::metrics::RULES_TOTAL;
 use ferrule_backends::iptables::{Host, Reconciler};
 use ferrule_backends::{SyncReport, Trigger};
-use ferrule_kernel::iptables::{IptablesCommands, IptablesError, RestoreText, Saved, Variant};
+use ferrule_kernel::iptables::{IptablesError, RestoreText, RuleText, Saved, StampedChain};
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::subprocess::Cancel;
 use ferrule_model::IpFamily;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 use ferrule_testkit::World;
+
+use super::iptables::Writer;
 
 /// Tables that remember what was asked of them.
 pub struct Recording<K> {
@@ -38,10 +40,10 @@ pub fn world(facts: &str) -> World {
     world
 }
 
-impl Lab<IptablesCommands> {
+impl Lab<Box<dyn XTables + Send>> {
     /// A world of these facts, programmed.
-    pub fn new(facts: &str, variant: Variant) -> Self {
-        Self::with(world(facts), IptablesCommands::new(Family::Ip, variant), Host::default())
+    pub fn new(facts: &str, writer: Writer) -> Self {
+        Self::with(world(facts), writer.tables(), Host::default())
     }
 }
 
@@ -154,12 +156,34 @@ impl<K: XTables> XTables for Recording<K> {
         self.tables.check_lock()
     }
 
+    fn generation(&mut self) -> Result<Option<u32>, IptablesError> {
+        self.tables.generation()
+    }
+
+    fn portid(&self) -> Option<u32> {
+        self.tables.portid()
+    }
+
+    fn restore_stamped(
+        &mut self,
+        text: &RestoreText,
+        chain: StampedChain,
+        stamp: &dyn Fn(u32) -> Vec<u8>,
+    ) -> Result<Option<u32>, IptablesError> {
+        self.texts.push(text.to_string());
+        self.tables.restore_stamped(text, chain, stamp)
+    }
+
+    fn stamp(&mut self, chain: StampedChain) -> Result<Option<Vec<u8>>, IptablesError> {
+        self.tables.stamp(chain)
+    }
+
     fn test(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
         self.tables.test(text)
     }
 
-    fn rules_of(&mut self, table: &str, chain: &str) -> Result<Option<usize>, IptablesError> {
-        self.tables.rules_of(table, chain)
+    fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
+        self.tables.chain_rules(table, chain)
     }
 }
 
@@ -184,7 +208,7 @@ impl XTables for Nowhere {
         Ok(())
     }
 
-    fn rules_of(&mut self, _: &str, _: &str) -> Result<Option<usize>, IptablesError> {
+    fn chain_rules(&mut self, _: &str, _: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
         Ok(None)
     }
 }

@@ -93,7 +93,13 @@ fn compared(services: usize, variant: Variant, [ours, theirs]: [Measured; 2]) ->
         row("repairs though nobody touched the rules", &|found| {
             found.false_alarms.map(|count| count.to_string())
         }),
-        row("resident memory, and the most there was", &|found| {
+        row("another program empties one chain: repaired after", &|found| {
+            found.healed.map(|[chain, _]| shown(chain))
+        }),
+        row("another program empties table nat: repaired after", &|found| {
+            found.healed.map(|[_, table]| shown(table))
+        }),
+        row("resident memory before that, and the most there was", &|found| {
             Some(format!("{:.0} MiB, {:.0} MiB", found.resident.0, found.resident.1))
         }),
     ];

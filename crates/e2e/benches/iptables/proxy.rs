@@ -63,8 +63,10 @@ pub struct Found {
     pub slowest_new_service: Duration,
     /// Repairs of rules that nobody touched, where somebody counts them.
     pub false_alarms: Option<u64>,
-    /// Resident memory in MiB, at the end and at most.
+    /// Resident memory in MiB after the changes, and at most so far.
     pub resident: (f64, f64),
+    /// From the end of the damage to the repair, where somebody counts repairs: one chain emptied, table nat emptied.
+    pub healed: Option<[Duration; 2]>,
 }
 
 /// Measures one make; `None` if its first sync does not end.
@@ -84,6 +86,12 @@ pub fn measure(cluster: &BenchCluster, make: Make, variant: Variant) -> Option<F
         times.sort_unstable();
         times[CHANGES / 2]
     };
+    let false_alarms = proxy.repairs().or(matches!(make, Make::Ferrule).then_some(0));
+    let resident = proxy.program.resident();
+    let healed = matches!(make, Make::Ferrule).then(|| {
+        [&["-t", "nat", "-F", "KUBE-MARK-MASQ"][..], &["-t", "nat", "-F"]]
+            .map(|damage| proxy.healed(variant, damage))
+    });
     Some(Found {
         start,
         first_sync: first_sum / u32::try_from(first_syncs).unwrap_or(1).max(1),
@@ -92,10 +100,9 @@ pub fn measure(cluster: &BenchCluster, make: Make, variant: Variant) -> Option<F
         latency: median(&|[_, latency, _]| *latency),
         lock_for_change: proxy.lock.as_ref().map(|_| median(&|[_, _, held]| *held)),
         slowest_new_service,
-        false_alarms: proxy
-            .count("ferrule_drift_repairs_total")
-            .or(matches!(make, Make::Ferrule).then_some(0)),
-        resident: proxy.program.resident(),
+        false_alarms,
+        resident,
+        healed,
     })
 }
 
@@ -156,6 +163,21 @@ impl Running {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     fn count(&self, name: &str) -> Option<u64> {
         self.metric(name).map(|count| count as u64)
+    }
+
+    fn repairs(&self) -> Option<u64> {
+        self.count("ferrule_drift_repairs_total")
+    }
+
+    /// How long after some damage it is repaired.
+    fn healed(&self, variant: Variant, damage: &[&str]) -> Duration {
+        let before = self.repairs().unwrap_or(0);
+        self.node.feed(&format!("iptables-{}", variant.name()), damage, "").expect("some damage");
+        let began = Instant::now();
+        while self.repairs().unwrap_or(0) == before && began.elapsed() < PATIENCE {
+            std::thread::sleep(STEP);
+        }
+        began.elapsed()
     }
 
     /// Creates Services right after the start, for longer than rules are left unchecked; how long the slowest took to be served.

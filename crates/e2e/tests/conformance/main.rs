@@ -94,13 +94,17 @@ fn tell(pair: &mut Pair, name: &str, scene: &Scene, tally: &mut Tally) {
 }
 
 /// Random clusters, each new and changed.
-fn random_clusters(mode: &str, clusters: u64) {
+fn random_clusters(mode: &str, clusters: u64, flag: Option<&str>) {
     let first = count("CONFORMANCE_SEED", 1);
     let mut tally = Tally::default();
     for (nth, settings) in (0_u64..).zip(PROXIES) {
         let loopback = if mode == "iptables" { "\nloopbackNodePorts inKernel" } else { "" };
         let proxy = format!("mode {mode}{loopback}\n{settings}");
-        let mut pair = Pair::build(random::hosts());
+        let pair = Pair::build(random::hosts());
+        let mut pair = match flag {
+            Some(flag) => pair.with_flag(flag),
+            None => pair,
+        };
         for seed in (0..clusters).filter(|number| number % PROXIES.len() as u64 == nth) {
             one_random_cluster(&mut pair, &proxy, first + seed, &mut tally);
         }
@@ -155,7 +159,7 @@ fn clusters_of_stories_iptables() {
 fn random_clusters_nftables() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if can_run() {
-        random_clusters("nftables", count("CONFORMANCE_NFTABLES", 8));
+        random_clusters("nftables", count("CONFORMANCE_NFTABLES", 8), None);
     }
 }
 
@@ -163,6 +167,15 @@ fn random_clusters_nftables() {
 fn random_clusters_iptables() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if can_run() {
-        random_clusters("iptables", count("CONFORMANCE_IPTABLES", 4));
+        random_clusters("iptables", count("CONFORMANCE_IPTABLES", 4), None);
+    }
+}
+
+#[test]
+fn random_clusters_iptables_by_its_programs() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() {
+        let clusters = count("CONFORMANCE_IPTABLES", 4) / 2;
+        random_clusters("iptables", clusters, Some("--iptables-access=programs"));
     }
 }

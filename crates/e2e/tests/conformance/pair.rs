@@ -38,6 +38,8 @@ const SHORT_MEMORY: [(&str, &str); 6] = [
 pub struct Side {
     pub net: NetWorld,
     program: PathBuf,
+    /// Flags that only this one has.
+    flags: Vec<String>,
     running: Option<Program>,
 }
 
@@ -57,12 +59,13 @@ impl Side {
         net.node().set_all(&SHORT_MEMORY).expect("the node's settings");
         let joined = server.join(net.node(), unused_address());
         joined.map_err(|error| error.with_sources()).expect("a cable to the API server");
-        Self { net, program, running: None }
+        Self { net, program, flags: Vec::new(), running: None }
     }
 
     fn start(&mut self, file: &Path) {
         self.running = None;
-        let arguments = [format!("--config={}", file.display())];
+        let mut arguments = vec![format!("--config={}", file.display())];
+        arguments.extend(self.flags.iter().cloned());
         self.running = Some(Program::start(self.net.node(), &self.program, &arguments).expect("it starts"));
     }
 
@@ -104,6 +107,12 @@ impl Pair {
             node: api::Node::default(),
             running: Value::Null,
         }
+    }
+
+    /// Runs Ferrule with this flag.
+    pub fn with_flag(mut self, flag: &str) -> Self {
+        self.ours.flags.push(flag.to_owned());
+        self
     }
 
     /// Tells the API server of a world and waits until both proxies know.

@@ -10,8 +10,9 @@ use clusters::Cluster;
 use nodes::{Pair, delete};
 
 /// How both are run, and how many random clusters are compared so, each three times: new, changed, gone.
-const RUNS: [(&[&str], u64); 4] = [
+const RUNS: [(&[&str], u64); 5] = [
     (&["--cluster-cidr=10.244.0.0/16,fd44::/32"], 40),
+    (&["--cluster-cidr=10.244.0.0/16,fd44::/32", BY_PROGRAMS], 10),
     (
         &[
             "--masquerade-all",
@@ -38,6 +39,9 @@ const RUNS: [(&[&str], u64); 4] = [
         10,
     ),
 ];
+
+/// A flag that only Ferrule has: rules are written by the programs, not over netlink.
+pub const BY_PROGRAMS: &str = "--iptables-access=programs";
 
 #[test]
 fn rules_are_those_of_the_real_kube_proxy() {

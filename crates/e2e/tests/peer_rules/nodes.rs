@@ -12,6 +12,8 @@ use ferrule_testkit::api_server::{ApiServer, User, program};
 use ferrule_testkit::netns::Namespace;
 use serde_json::{Value, json};
 
+use crate::BY_PROGRAMS;
+
 const PATIENCE: Duration = Duration::from_mins(1);
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
@@ -54,7 +56,7 @@ impl Pair {
             "--conntrack-tcp-timeout-established=0",
             "--conntrack-tcp-timeout-close-wait=0",
         ];
-        all.extend(flags);
+        all.extend(flags.iter().filter(|flag| **flag != BY_PROGRAMS));
         let kube_proxy = run((server, &name), &theirs, (&program("kube-proxy"), &all));
         let ours = namespace(server, "ferrule", [172, 31, 81, number * 2 + 2]);
         let ferrule =

@@ -132,7 +132,7 @@ impl Victim {
         let (child, unread) = stand.net.node().run(spawn).expect("the node").expect("the program");
         let program = Program::watching(child).expect("its log");
         let victim = Self { stand, program, turn: Cell::new(0), _unread: Some(unread) };
-        crate::stand::until(|| victim.get(10256, "/readyz").ok().filter(|answer| answer.contains(" 200 ")));
+        until(|| victim.get(10256, "/readyz").ok().filter(|answer| answer.contains(" 200 ")));
         victim
     }
 

@@ -82,7 +82,7 @@ impl Fakes {
     /// Starts Ferrule in iptables mode with these programs before the real ones.
     pub fn start(&self, stand: &Stand, more: &[&str]) -> Program {
         let path = format!("PATH={}:{REAL_FOLDERS}", self.folder().display());
-        start(stand, &[&path], more)
+        start(stand, &[&path], &[&["--iptables-access=programs"], more].concat())
     }
 
     /// Waits until a script has written these process numbers, one a line.

@@ -13,6 +13,9 @@ use crate::stand::{
 pub const MODE: [&str; 3] =
     ["--proxy-mode=iptables", "--iptables-sync-period=1s", "--iptables-min-sync-period=1ms"];
 
+/// The same where the rules are read and written by the programs.
+pub const BY_PROGRAMS: [&str; 4] = [MODE[0], MODE[1], MODE[2], "--iptables-access=programs"];
+
 pub fn ready() -> Option<Stand> {
     let has = Command::new("iptables-save").arg("-V").output().is_ok();
     assert!(has || std::env::var("CI").is_err(), "this test needs the iptables programs");
@@ -69,7 +72,7 @@ fn it_serves_and_a_restart_writes_nothing() {
 #[test]
 fn a_flush_is_noticed_and_repaired() {
     let Some(stand) = ready() else { return };
-    let program = serve(&stand, &MODE);
+    let program = serve(&stand, &BY_PROGRAMS);
     let before = rules(&stand);
     for (damage, told) in
         [(&["mangle", "nat", "filter"][..], "all tables emptied"), (&["filter"][..], "tables filter emptied")]
@@ -136,10 +139,28 @@ fn cleanup_removes_the_rules_of_every_mode() {
 }
 
 #[test]
-fn without_the_programs_there_is_one_clear_error() {
+fn without_the_programs_it_serves_all_the_same() {
     let Some(stand) = ready() else { return };
     let folder = stand.folder().to_string_lossy().into_owned();
-    let arguments = ["PATH=/nonexistent", BINARY, "--proxy-mode=iptables", "--manifests", &folder];
+    let mut arguments =
+        vec!["PATH=/nonexistent", BINARY, "--manifests", &folder, "--hostname-override=node-a", "-v=2"];
+    arguments.extend(MODE);
+    arguments.push("--cluster-cidr=10.244.0.0/16");
+    let program = Program::start(stand.net.node(), Path::new("/usr/bin/env"), &arguments).expect("it starts");
+    let synced = program.wait_for("family=\"IPv6\" written=", 0, PATIENCE);
+    assert!(synced.is_some(), "{}", program.log().join("\n"));
+    assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS));
+    program.terminate().expect("it ends");
+    run(&stand, "/usr/bin/env", &["PATH=/nonexistent", BINARY, "--cleanup"]);
+    assert!(!rules(&stand).contains("KUBE-SVC-"), "{}", rules(&stand));
+}
+
+#[test]
+fn without_the_programs_that_were_asked_for_there_is_one_clear_error() {
+    let Some(stand) = ready() else { return };
+    let folder = stand.folder().to_string_lossy().into_owned();
+    let access = "--iptables-access=programs";
+    let arguments = ["PATH=/nonexistent", BINARY, "--proxy-mode=iptables", access, "--manifests", &folder];
     let program = Program::start(stand.net.node(), Path::new("/usr/bin/env"), &arguments).expect("it starts");
     let line = program.wait_for("the program iptables is missing; install the package iptables", 0, PATIENCE);
     assert!(line.is_some(), "{}", program.log().join("\n"));

@@ -9,6 +9,7 @@ mod flows;
 mod iptables;
 mod iptables_localnet;
 mod iptables_lock;
+mod iptables_netlink;
 mod iptables_programs;
 mod iptables_quarantine;
 mod iptables_slow;
