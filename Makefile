@@ -61,7 +61,7 @@ bless: setup ## Rewrite the derived sections of all stories; read the diff befor
 bench: setup ## Measure planning, both modes and the program, alone and on a real API server: time, allocations, memory
 	@scripts/cluster-build
 	@echo 'Building the benchmarks (optimised, some minutes the first time) …'
-	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench planning --bench nftables --bench standalone
+	@cargo bench --quiet --locked -p ferrule-testkit -p ferrule-backends -p ferrule --bench planning --bench nftables --bench iptables --bench standalone
 	@echo 'On a real API server: starts and a storm of changes; then iptables mode beside the real kube-proxy 1.37.1, which takes its time …'
 	@cargo bench --quiet --locked -p ferrule-e2e --bench cluster --bench iptables
 
@@ -72,9 +72,11 @@ bench-cluster: setup ## Measure the program on a real API server: starts, memory
 	@cargo bench --quiet --locked -p ferrule-e2e --bench cluster
 
 .PHONY: bench-iptables
-bench-iptables: setup ## Measure iptables mode beside the real kube-proxy's: starts, changes, the lock [SIZES='1000 5000 10000'] [VARIANTS='nft legacy'] [PEER=0]
+bench-iptables: setup ## Measure iptables mode, alone and beside the real kube-proxy's: starts, changes, repairs, the kernel's share, the lock [SIZES='1000 5000 10000'] [VARIANTS='nft legacy'] [PEER=0] [PROGRAMS=1]
+	@scripts/setup test
 	@scripts/cluster-build
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
+	@cargo bench --quiet --locked -p ferrule-backends --bench iptables
 	@cargo bench --quiet --locked -p ferrule-e2e --bench iptables
 
 .PHONY: cluster
