@@ -74,10 +74,19 @@ impl TableAccess {
     }
 
     fn nft(family: Family, policy: AccessPolicy) -> ChosenAccess {
+        Self::nft_if(family, policy, || open_netlink(family)?.probe())
+    }
+
+    /// The nft variant: over netlink if the policy allows it and the probe succeeds, by the programs otherwise.
+    fn nft_if(
+        family: Family,
+        policy: AccessPolicy,
+        probe: impl FnOnce() -> Result<(), IptablesError>,
+    ) -> ChosenAccess {
         let commands = Self::Commands(IptablesCommands::new(family, Variant::Nft));
         match policy {
             AccessPolicy::CommandsOnly => ChosenAccess { access: commands, fallback: None },
-            AccessPolicy::NetlinkFirst => match open_netlink(family).and_then(|mut tables| tables.probe()) {
+            AccessPolicy::NetlinkFirst => match probe() {
                 Ok(()) => ChosenAccess { access: Self::Netlink(family), fallback: None },
                 Err(error) => ChosenAccess { access: commands, fallback: Some(error) },
             },
@@ -184,5 +193,27 @@ pub fn if_present<T>(read: Result<T, IptablesError>) -> Result<Option<T>, Iptabl
     match read {
         Err(error) if error.is_missing() || error.has_no_tables() => Ok(None),
         read => read.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_does_not_take_our_rules_gets_them_from_the_programs_and_the_reason_is_known() {
+        let refused = || Err(IptablesError::Injected);
+        let chosen = TableAccess::nft_if(Family::Ip, AccessPolicy::NetlinkFirst, refused);
+        assert_eq!(
+            (chosen.access.name().as_str(), chosen.fallback.is_some()),
+            ("iptables-nft-restore", true)
+        );
+        let chosen = TableAccess::nft_if(Family::Ip, AccessPolicy::NetlinkFirst, || Ok(()));
+        assert_eq!((chosen.access, chosen.fallback.is_some()), (TableAccess::Netlink(Family::Ip), false));
+        let chosen = TableAccess::nft_if(Family::Ip6, AccessPolicy::CommandsOnly, || Ok(()));
+        assert_eq!(
+            (chosen.access.name().as_str(), chosen.fallback.is_some()),
+            ("ip6tables-nft-restore", false)
+        );
     }
 }
