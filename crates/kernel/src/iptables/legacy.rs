@@ -1,10 +1,12 @@
 //! The tables of the legacy variant, as far as `/proc` shows them.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{IptablesCommands, Variant};
 use crate::nft::Family;
+use crate::subprocess;
 
 /// They exist once the module of a family is loaded.
 const TABLE_NAMES: [&str; 2] =
@@ -16,17 +18,20 @@ pub fn has_tables() -> bool {
     TABLE_NAMES.into_iter().any(has_tables)
 }
 
-/// Whether the programs of the legacy variant may have something to do: it has tables, or it is what `iptables` is here.
-pub fn is_in_use() -> bool {
-    has_tables() || is_default()
-}
-
-fn is_default() -> bool {
-    IptablesCommands::new(Family::Ip, Variant::Default).resolved_variant() == Some(Variant::Legacy)
+/// Whether the programs of the legacy variant may have something to do: it has tables, or may be what `iptables` is here. Runs no
+/// program: this is asked before signals are handled.
+pub fn may_be_in_use() -> bool {
+    let is_other = |program: PathBuf| {
+        let real = fs::canonicalize(program).ok();
+        real.as_deref().and_then(Path::file_name) != Some(OsStr::new("xtables-nft-multi"))
+    };
+    has_tables() || subprocess::find("iptables").is_some_and(is_other)
 }
 
 /// Whether the legacy variant is this host's, and its programs would have to load the module of its tables themselves.
 pub fn needs_module() -> bool {
     let is_loaded = TABLE_NAMES.iter().all(|file| Path::new(file).exists());
-    !is_loaded && is_default()
+    let is_legacy =
+        || IptablesCommands::new(Family::Ip, Variant::Default).resolved_variant() == Some(Variant::Legacy);
+    !is_loaded && is_legacy()
 }
