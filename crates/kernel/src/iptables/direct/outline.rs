@@ -14,8 +14,6 @@ pub(super) struct Outline<'a> {
     pub searched: BTreeSet<(&'static str, &'a str)>,
     /// Whether a rule names an ipset.
     pub names_sets: bool,
-    /// How many lines there are.
-    pub lines: usize,
 }
 
 impl<'a> Outline<'a> {
@@ -24,7 +22,6 @@ impl<'a> Outline<'a> {
         let mut outline = Self { names_sets: text.contains("--match-set"), ..Self::default() };
         for line in lines(text) {
             let line = line?;
-            outline.lines += 1;
             let table = line.table;
             let used = match line.change {
                 Change::Append(rule) | Change::Insert(rule) => Some(rule.chain),
