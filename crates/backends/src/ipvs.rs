@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ferrule_kernel::dummy::{Link, LinkClient};
+use ferrule_kernel::ipset::IpSets;
+use ferrule_kernel::ipvs::{self, IpvsChange};
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::{interfaces, ipset, ipvs};
+use ferrule_kernel::port::{AddressSets as _, ServiceInterface as _, VirtualServers as _};
 use ferrule_model::IpFamily;
 use ferrule_plan::{ProxyMode, Quirks};
 
@@ -96,15 +99,26 @@ impl Backend for Ipvs {
 /// see [`crate::iptables::remove_leftovers`].
 pub fn remove_leftovers() -> Result<usize, NetlinkError> {
     let mut removed = 0;
-    if let Some(interface) = interface()? {
-        removed += remove_virtual_servers(interface)?;
-        interfaces::delete(interface)?;
+    let mut links = LinkClient::open()?;
+    if let Some(link) = links.find(INTERFACE)? {
+        removed += remove_virtual_servers(&mut links, &link)?;
+        links.delete(&link)?;
         removed += 1;
     }
+    Ok(removed + remove_sets()?)
+}
+
+/// A set that a rule uses stays.
+fn remove_sets() -> Result<usize, NetlinkError> {
+    let mut sets = match IpSets::open() {
+        // The kernel has no sets, or we may not ask.
+        Err(NetlinkError::Rejected { .. }) => return Ok(0),
+        opened => opened?,
+    };
     let ours: BTreeSet<String> =
         SETS.iter().flat_map(|set| [set_name("KUBE-", set), set_name("KUBE-6-", set)]).collect();
-    let found = ipset::names().into_iter().filter(|name| ours.contains(name));
-    Ok(removed + found.filter(|name| ipset::destroy(name)).count())
+    let found = sets.sets()?.into_iter().filter(|set| ours.contains(&set.name));
+    Ok(found.filter(|set| sets.destroy(&set.name).is_ok()).count())
 }
 
 fn set_name(beginning: &str, set: &str) -> String {
@@ -113,19 +127,14 @@ fn set_name(beginning: &str, set: &str) -> String {
     name
 }
 
-fn interface() -> Result<Option<u32>, NetlinkError> {
-    let names = interfaces::names()?;
-    Ok(names.into_iter().find(|(_, name)| name == INTERFACE).map(|(number, _)| number))
-}
-
-fn remove_virtual_servers(interface: u32) -> Result<usize, NetlinkError> {
-    let Some(mut ipvs) = ipvs::Ipvs::open()? else { return Ok(0) };
-    let addresses = interfaces::addresses()?.into_iter().filter(|found| found.interface == interface);
-    let addresses: BTreeSet<IpAddr> = addresses.map(|found| found.address).collect();
-    let servers = ipvs.virtual_servers()?;
-    let ours: Vec<_> = servers.iter().filter(|server| addresses.contains(&server.address)).collect();
-    for server in &ours {
-        ipvs.delete(server)?;
-    }
-    Ok(ours.len())
+fn remove_virtual_servers(links: &mut LinkClient, link: &Link) -> Result<usize, NetlinkError> {
+    let Some(mut ipvs) = ipvs::Ipvs::open_loaded()? else { return Ok(0) };
+    let addresses: BTreeSet<IpAddr> = links.addresses(link)?.into_iter().collect();
+    let servers = ipvs.list()?.servers.into_iter().map(|seen| seen.server.id);
+    let ours = servers.filter(|id| addresses.contains(&id.address)).map(IpvsChange::DeleteService);
+    let outcomes = ipvs.apply(&ours.collect::<Vec<_>>())?;
+    let count = outcomes.len();
+    let operation = "removing a virtual server";
+    let rejected = outcomes.into_iter().find_map(Result::err);
+    rejected.map_or(Ok(count), |rejection| Err(NetlinkError::Rejected { operation, rejection }))
 }

@@ -1,28 +1,30 @@
 //! The addresses of this host's interfaces, and notifications of their changes.
 //!
-//! Which of them accept NodePorts is decided by the plan.
+//! Which of them accept NodePorts is decided by the plan. Interfaces of our own are made in [`crate::dummy`].
+
+mod watch;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::IpAddr;
 
-use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Request, Socket};
+use crate::netlink::{Message, NetlinkError, Protocol, Request, Socket};
 
-const GET_LINK: u16 = 18;
-const GET_ADDRESS: u16 = 22;
-const NEW_LINK: u16 = 16;
-const DELETE_LINK: u16 = 17;
-const NEW_ADDRESS: u16 = 20;
-const IPV4_ADDRESSES: u32 = 5;
-const IPV6_ADDRESSES: u32 = 9;
+pub use watch::{AddressWatch, InterfaceEvents, InterfaceWatch};
+
+pub(crate) const NEW_LINK: u16 = 16;
+pub(crate) const DELETE_LINK: u16 = 17;
+pub(crate) const GET_LINK: u16 = 18;
+pub(crate) const NEW_ADDRESS: u16 = 20;
+pub(crate) const DELETE_ADDRESS: u16 = 21;
+pub(crate) const GET_ADDRESS: u16 = 22;
 /// The fixed parts of bodies.
-const ADDRESS_FIXED: usize = 8;
-const LINK_FIXED: usize = 16;
+pub(crate) const ADDRESS_FIXED: usize = 8;
+pub(crate) const LINK_FIXED: usize = 16;
 /// The far end of a point-to-point link, or the address itself.
-const ADDRESS: u16 = 1;
+pub(crate) const ADDRESS: u16 = 1;
 /// The near end, where that is a different one.
-const LOCAL: u16 = 2;
-const LINK_NAME: u16 = 3;
+pub(crate) const LOCAL: u16 = 2;
+pub(crate) const LINK_NAME: u16 = 3;
 
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,51 +60,33 @@ pub fn delete(interface: u32) -> Result<(), NetlinkError> {
     Socket::open(Protocol::Route, &[])?.request(request)
 }
 
-/// Receives notifications of address changes.
-#[derive(Debug)]
-pub struct AddressWatch {
-    socket: Socket,
-}
-
-impl AddressWatch {
-    /// Receives every change from now on.
-    pub fn open() -> Result<Self, NetlinkError> {
-        Ok(Self { socket: Socket::open(Protocol::Route, &[IPV4_ADDRESSES, IPV6_ADDRESSES])? })
-    }
-
-    /// Whether any address changed since the last call, without waiting. To wait, poll the descriptor for reading.
-    pub fn changed(&mut self) -> Result<bool, NetlinkError> {
-        let mut changed = false;
-        loop {
-            match self.socket.receive_now(|_| {})? {
-                Incoming::Messages | Incoming::Overrun => changed = true,
-                Incoming::Nothing => return Ok(changed),
-            }
-        }
-    }
-}
-
-impl AsFd for AddressWatch {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
 /// Decodes an address; `None` if the message is not about a new one.
 pub fn address(message: &Message<'_>) -> Option<InterfaceAddress> {
-    let [_, prefix, _, _, interface @ ..] = *message.body.first_chunk::<ADDRESS_FIXED>()?;
-    let attributes = message.attributes(ADDRESS_FIXED);
-    let bytes = attributes.get(LOCAL).or(attributes.get(ADDRESS))?.value;
-    let address = match bytes.len() {
-        4 => IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?)),
-        _ => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
-    };
-    let interface = u32::from_ne_bytes(interface);
-    (message.kind == NEW_ADDRESS).then_some(InterfaceAddress { interface, address, prefix })
+    (message.kind == NEW_ADDRESS).then(|| any_address(message))?
 }
 
-fn link(message: &Message<'_>) -> Option<(u32, String)> {
-    let [_, _, _, _, interface @ .., _, _, _, _, _, _, _, _] = *message.body.first_chunk::<LINK_FIXED>()?;
+/// Decodes an address that an interface gains or loses; `None` if the message is about something else.
+fn any_address(message: &Message<'_>) -> Option<InterfaceAddress> {
+    if !matches!(message.kind, NEW_ADDRESS | DELETE_ADDRESS) {
+        return None;
+    }
+    let [_, prefix, _, _, interface @ ..] = *message.body.first_chunk::<ADDRESS_FIXED>()?;
+    let attributes = message.attributes(ADDRESS_FIXED);
+    let address = attributes.get(LOCAL).or(attributes.get(ADDRESS))?.address()?;
+    Some(InterfaceAddress { interface: u32::from_ne_bytes(interface), address, prefix })
+}
+
+/// Decodes the index and name of an interface; `None` if the message is not about one that exists.
+pub(crate) fn link(message: &Message<'_>) -> Option<(u32, String)> {
     let name = message.attributes(LINK_FIXED).text(LINK_NAME)?.to_owned();
-    (message.kind == NEW_LINK).then_some((u32::from_ne_bytes(interface), name))
+    let index = link_index(message)?;
+    (message.kind == NEW_LINK).then_some((index, name))
+}
+
+/// The interface that a message is about, if it is about the interface as such and not about a port of a bridge.
+fn link_index(message: &Message<'_>) -> Option<u32> {
+    const UNSPECIFIED: u8 = 0;
+    let [family, _, _, _, interface @ .., _, _, _, _, _, _, _, _] =
+        *message.body.first_chunk::<LINK_FIXED>()?;
+    (family == UNSPECIFIED).then(|| u32::from_ne_bytes(interface))
 }

@@ -1,126 +1,146 @@
-//! IPVS virtual servers over generic netlink, only what cleanup needs.
+//! IPVS over generic netlink: virtual servers, their real servers with connection counts, and timeouts.
+//!
+//! Decides nothing: which servers there should be is a backend's business. Real servers are always written for masquerading, the
+//! only way of forwarding that kube-proxy uses. Services that are chosen by a firewall mark are listed and never written.
+//! [`Ipvs`] is the client; backends use it as [`VirtualServers`](crate::port::VirtualServers).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod client;
+mod wire;
 
-use rustix::io::Errno;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use crate::netlink::{Attributes, Message, NetlinkError, Protocol, Request, Socket, Writer};
+pub use client::{Ipvs, Timeouts, Version};
 
-/// The generic netlink controller, which resolves family names to numbers.
-const CONTROLLER: u16 = 0x10;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-/// Commands and attributes of IPVS.
-const DELETE_SERVICE: u8 = 3;
-const GET_SERVICE: u8 = 4;
-const SERVICE: u16 = 1;
-const ADDRESS_FAMILY: u16 = 1;
-const PROTOCOL: u16 = 2;
-const ADDRESS: u16 = 3;
-const PORT: u16 = 4;
-/// The fixed part of a body: command, version, two reserved bytes.
-const FIXED: usize = 4;
-const IPV4: u16 = 2;
-const IPV6: u16 = 10;
+use crate::conntrack::{SCTP, TCP, UDP};
 
-/// A virtual server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VirtualServer {
-    /// The protocol number.
-    pub protocol: u16,
+/// What identifies a virtual server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VirtualServerId {
     /// The virtual address.
     pub address: IpAddr,
+    /// The IP protocol number.
+    pub protocol: u8,
     /// The virtual port.
     pub port: u16,
 }
 
-/// A socket to IPVS.
-#[derive(Debug)]
-pub struct Ipvs {
-    socket: Socket,
-    family: u16,
-}
-
-impl Ipvs {
-    /// Opens the socket; `None` if this kernel has no IPVS.
-    pub fn open() -> Result<Option<Self>, NetlinkError> {
-        let mut socket = Socket::open(Protocol::Generic, &[])?;
-        let body = body(GET_FAMILY, |writer| writer.text(FAMILY_NAME, "IPVS"));
-        let request = Request {
-            operation: "resolving the IPVS netlink family",
-            kind: CONTROLLER,
-            body: body.as_bytes(),
-        };
-        let number = |message: &Message<'_>| native_short(message.attributes(FIXED), FAMILY_ID);
-        match socket.get(request, number) {
-            Ok(family) => Ok(Some(Self { socket, family })),
-            Err(NetlinkError::Rejected { rejection, .. }) if rejection.is(Errno::NOENT) => Ok(None),
-            Err(error) => Err(error),
+impl fmt::Display for VirtualServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = SocketAddr::new(self.address, self.port);
+        match self.protocol {
+            TCP => write!(f, "{server}/TCP"),
+            UDP => write!(f, "{server}/UDP"),
+            SCTP => write!(f, "{server}/SCTP"),
+            other => write!(f, "{server}/{other}"),
         }
     }
+}
 
-    /// All virtual servers that have an address.
-    pub fn virtual_servers(&mut self) -> Result<Vec<VirtualServer>, NetlinkError> {
-        let body = body(GET_SERVICE, |_| {});
-        let request =
-            Request { operation: "listing virtual servers", kind: self.family, body: body.as_bytes() };
-        self.socket.dump_whole(request, |message| virtual_server(message.attributes(FIXED).nested(SERVICE)?))
-    }
+/// A virtual server as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VirtualServer {
+    /// What identifies it.
+    pub id: VirtualServerId,
+    /// The name of its scheduler.
+    pub scheduler: Arc<str>,
+    /// `IP_VS_SVC_F_*`, without the mark that the kernel keeps for itself (0x2, hashed).
+    pub flags: u32,
+    /// How long a client is sent to the same real server, in seconds.
+    pub timeout: u32,
+}
 
+/// A real server as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RealServer {
+    /// Its address and port.
+    pub address: SocketAddr,
+    /// Its share of new connections; none at 0.
+    pub weight: u32,
+}
+
+/// A real server as the kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeenRealServer {
+    /// What can be written of it.
+    pub server: RealServer,
+    /// How packets are forwarded to it: 0 is masquerading.
+    pub forwarding: u32,
+    /// Connections that are established.
+    pub active: u32,
+    /// Connections in other states.
+    pub inactive: u32,
+    /// Clients that are bound to it.
+    pub persistent: u32,
+    /// What it has served.
+    pub stats: Stats,
+}
+
+/// What a server has served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stats {
+    /// Connections so far.
+    pub connections: u64,
+    /// Packets from clients.
+    pub in_packets: u64,
+    /// Packets to clients.
+    pub out_packets: u64,
+    /// Bytes from clients.
+    pub in_bytes: u64,
+    /// Bytes to clients.
+    pub out_bytes: u64,
+}
+
+/// A virtual server as the kernel has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeenVirtualServer {
+    /// What can be written of it.
+    pub server: VirtualServer,
+    /// What it has served.
+    pub stats: Stats,
+}
+
+/// All virtual servers of both families.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenVirtualServers {
+    /// Those that have an address.
+    pub servers: Vec<SeenVirtualServer>,
+    /// The firewall marks of those that are chosen by one.
+    pub fwmarks: Vec<u32>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IpvsChange {
+    /// Adds a virtual server without real servers.
+    AddService(VirtualServer),
+    /// Changes scheduler, flags and timeout.
+    SetService(VirtualServer),
     /// Deletes a virtual server with its real servers.
-    pub fn delete(&mut self, server: &VirtualServer) -> Result<(), NetlinkError> {
-        let body = body(DELETE_SERVICE, |writer| writer.nest(SERVICE, |writer| identify(writer, server)));
-        let request =
-            Request { operation: "removing a virtual server", kind: self.family, body: body.as_bytes() };
-        self.socket.request(request)
-    }
-}
-
-fn body(command: u8, attributes: impl FnOnce(&mut Writer)) -> Writer {
-    let mut writer = Writer::new();
-    writer.raw(&[command, 1, 0, 0]);
-    attributes(&mut writer);
-    writer
-}
-
-fn identify(writer: &mut Writer, server: &VirtualServer) {
-    let (family, address) = match server.address {
-        IpAddr::V4(address) => (IPV4, address.octets().to_vec()),
-        IpAddr::V6(address) => (IPV6, address.octets().to_vec()),
-    };
-    writer.bytes(ADDRESS_FAMILY, &family.to_ne_bytes());
-    writer.bytes(PROTOCOL, &server.protocol.to_ne_bytes());
-    writer.bytes(ADDRESS, &address);
-    writer.bytes(PORT, &server.port.to_be_bytes());
-}
-
-fn virtual_server(attributes: Attributes<'_>) -> Option<VirtualServer> {
-    let bytes = attributes.get(ADDRESS)?.value;
-    let address = match native_short(attributes, ADDRESS_FAMILY)? {
-        IPV4 => IpAddr::from(Ipv4Addr::from(*bytes.first_chunk::<4>()?)),
-        _ => IpAddr::from(Ipv6Addr::from(*bytes.first_chunk::<16>()?)),
-    };
-    let protocol = native_short(attributes, PROTOCOL)?;
-    Some(VirtualServer { protocol, address, port: attributes.get(PORT)?.short()? })
-}
-
-fn native_short(attributes: Attributes<'_>, kind: u16) -> Option<u16> {
-    attributes.get(kind)?.value.try_into().ok().map(u16::from_ne_bytes)
+    DeleteService(VirtualServerId),
+    /// Adds a real server.
+    AddServer {
+        /// To this virtual server.
+        service: VirtualServerId,
+        /// The real server.
+        server: RealServer,
+    },
+    /// Changes the weight of a real server.
+    SetServer {
+        /// Of this virtual server.
+        service: VirtualServerId,
+        /// The real server.
+        server: RealServer,
+    },
+    /// Deletes a real server.
+    DeleteServer {
+        /// Of this virtual server.
+        service: VirtualServerId,
+        /// The real server's address and port.
+        server: SocketAddr,
+    },
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_virtual_server_is_written_as_it_is_read() {
-        for address in ["10.96.0.1", "fd96::1"] {
-            let server = VirtualServer { protocol: 6, address: address.parse().unwrap(), port: 443 };
-            let written =
-                body(DELETE_SERVICE, |writer| writer.nest(SERVICE, |writer| identify(writer, &server)));
-            let attributes = Attributes::new(&written.as_bytes()[FIXED..]);
-            assert_eq!(attributes.nested(SERVICE).and_then(virtual_server), Some(server));
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
-//! The only code that talks to Linux: nf_tables, conntrack and interface addresses over netlink.
+//! The only code that talks to Linux: nf_tables, conntrack, interfaces, address sets and virtual servers over netlink.
 //!
 //! Knows neither Kubernetes nor plans. Objects are typed and comparable ([`nft`]); encoding and decoding are pure. Backends use
-//! the traits of [`port`]. The only programs that are run are those of iptables and ipset, where there is no other way; no C
-//! library is linked.
+//! the traits of [`port`]. The only programs that are run are those of iptables, where there is no other way, and `modprobe`;
+//! no C library is linked.
 //!
 //! Tested on 6.18. Features that older kernels lack:
 //!
@@ -13,6 +13,7 @@
 
 pub mod accounting;
 pub mod conntrack;
+pub mod dummy;
 pub mod inotify;
 pub mod interfaces;
 pub mod ipset;

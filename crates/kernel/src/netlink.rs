@@ -2,12 +2,14 @@
 //!
 //! [`Writer`] builds messages, [`Messages`] and [`Attributes`] parse replies without ever panicking, and [`Socket`] sends,
 //! waits, dumps and receives notifications. Knows no object: nf_tables is in [`crate::nft`], flows in
-//! [`crate::conntrack`], addresses in [`crate::interfaces`].
+//! [`crate::conntrack`], addresses in [`crate::interfaces`], virtual servers in [`crate::ipvs`], address sets in
+//! [`crate::ipset`].
 
 mod attributes;
 mod error;
 mod listener;
 mod messages;
+mod pipeline;
 mod socket;
 mod writer;
 
@@ -32,6 +34,8 @@ pub mod flags {
     pub const DETAILS: u16 = 0x200;
     /// In requests: list all objects.
     pub const DUMP: u16 = 0x300;
+    /// In requests: fail if the object exists.
+    pub const EXCLUSIVE: u16 = 0x200;
     /// Create the object unless it exists.
     pub const CREATE: u16 = 0x400;
     /// Append to a list.

@@ -1,15 +1,20 @@
 //! The port between reconcilers and the kernel: they use these traits, tests put a wrapper in between.
 //!
-//! [`Faulty`] injects failures, [`DryRun`] prints instead of writing. The real implementations are
-//! [`NftClient`](crate::nft::NftClient), [`IptablesCommands`](crate::iptables::IptablesCommands) and
-//! [`NetlinkTables`](crate::iptables::direct::NetlinkTables).
+//! [`Faulty`] injects failures, [`DryRun`] prints instead of writing, [`FakeIpvsKernel`] has virtual servers, sets and
+//! interfaces in memory. The real implementations are [`NftClient`](crate::nft::NftClient),
+//! [`IptablesCommands`](crate::iptables::IptablesCommands), [`NetlinkTables`](crate::iptables::direct::NetlinkTables),
+//! [`Ipvs`](crate::ipvs::Ipvs), [`IpSets`](crate::ipset::IpSets) and [`LinkClient`](crate::dummy::LinkClient).
 
 mod boxed;
 mod dry_run;
+mod fake;
 mod faulty;
+mod ipvs;
 
 pub use dry_run::DryRun;
+pub use fake::FakeIpvsKernel;
 pub use faulty::{Faults, Faulty};
+pub use ipvs::{AddressSets, ServiceInterface, VirtualServers};
 
 use std::time::Duration;
 

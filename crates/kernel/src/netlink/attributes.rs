@@ -1,5 +1,7 @@
 //! Iterates over attributes. Accepts any bytes: malformed attributes are skipped, nothing panics.
 
+use std::net::IpAddr;
+
 use super::aligned;
 
 /// The type without its flag bits (nested, byte order).
@@ -37,6 +39,29 @@ impl<'a> Attribute<'a> {
     /// The payload as a big-endian `u64`.
     pub fn long(self) -> Option<u64> {
         self.value.try_into().ok().map(u64::from_be_bytes)
+    }
+
+    /// The payload as a `u16` in the machine's byte order.
+    pub fn native_short(self) -> Option<u16> {
+        self.value.try_into().ok().map(u16::from_ne_bytes)
+    }
+
+    /// The payload as a `u32` in the machine's byte order.
+    pub fn native_number(self) -> Option<u32> {
+        self.value.try_into().ok().map(u32::from_ne_bytes)
+    }
+
+    /// The payload as a `u64` in the machine's byte order.
+    pub fn native_long(self) -> Option<u64> {
+        self.value.try_into().ok().map(u64::from_ne_bytes)
+    }
+
+    /// The payload as an address: four bytes or sixteen.
+    pub fn address(self) -> Option<IpAddr> {
+        match self.value.len() {
+            4 => <[u8; 4]>::try_from(self.value).ok().map(IpAddr::from),
+            _ => <[u8; 16]>::try_from(self.value).ok().map(IpAddr::from),
+        }
     }
 
     /// The payload as text, up to its terminating zero.
@@ -77,6 +102,16 @@ impl<'a> Attributes<'a> {
     /// The `u32` of a type.
     pub fn number(self, kind: u16) -> Option<u32> {
         self.get(kind)?.number()
+    }
+
+    /// The `u16` of a type, in the machine's byte order.
+    pub fn native_short(self, kind: u16) -> Option<u16> {
+        self.get(kind)?.native_short()
+    }
+
+    /// The `u32` of a type, in the machine's byte order.
+    pub fn native_number(self, kind: u16) -> Option<u32> {
+        self.get(kind)?.native_number()
     }
 
     /// The text of a type.

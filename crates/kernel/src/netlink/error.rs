@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use crate::ipset;
+
 /// A request that the kernel rejected, with its extended acknowledgement if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -27,7 +29,10 @@ impl Rejection {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", io::Error::from_raw_os_error(self.errno))?;
+        match ipset::describe(self.errno) {
+            Some(description) => f.write_str(description)?,
+            None => write!(f, "{}", io::Error::from_raw_os_error(self.errno))?,
+        }
         if let Some(message) = &self.message {
             write!(f, ": {message}")?;
         }

@@ -298,7 +298,7 @@ impl Socket {
     }
 
     /// Reads messages until the callback returns something.
-    fn receive_until<T>(
+    pub(super) fn receive_until<T>(
         &mut self,
         operation: &'static str,
         mut done: impl FnMut(&Message<'_>) -> Option<T>,

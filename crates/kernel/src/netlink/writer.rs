@@ -108,9 +108,14 @@ impl Writer {
     /// Writes a nested attribute; the closure writes what is in it.
     pub fn nest(&mut self, kind: u16, body: impl FnOnce(&mut Self)) {
         const NESTED: u16 = 0x8000;
+        self.nest_unmarked(kind | NESTED, body);
+    }
+
+    /// Like [`Self::nest`], without the mark that older interfaces of the kernel do not use.
+    pub fn nest_unmarked(&mut self, kind: u16, body: impl FnOnce(&mut Self)) {
         let start = self.bytes.len();
         self.bytes.extend([0; 2]);
-        self.bytes.extend((kind | NESTED).to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
         body(self);
         // The kernel rejects a length that does not fit. Only lists of elements could grow so long, and those are split
         // before.

@@ -1,0 +1,205 @@
+//! Virtual servers, address sets and interfaces in memory, for tests of logic on machines without IPVS.
+//!
+//! Answers and rejects as Linux does, as far as ipvs mode can tell. Forwards no packets, so connections are whatever a test says.
+//! Every write is recorded as a line of text, also one that is rejected.
+
+mod address_sets;
+mod interface;
+mod virtual_servers;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::dummy::Link;
+use crate::ipvs::VirtualServerId;
+use crate::netlink::{NetlinkError, Rejection};
+
+use address_sets::FakeSet;
+use interface::FakeLink;
+use virtual_servers::FakeService;
+
+/// The schedulers of Debian's kernels: all but `twos`.
+const SCHEDULERS: [&str; 13] =
+    ["rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "mh", "sed", "nq", "fo", "ovf"];
+
+/// A kernel in memory. Clones share it.
+#[derive(Clone, Debug)]
+pub struct FakeIpvsKernel {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    schedulers: Vec<String>,
+    services: BTreeMap<VirtualServerId, FakeService>,
+    fwmarks: Vec<u32>,
+    sets: BTreeMap<String, FakeSet>,
+    links: BTreeMap<String, FakeLink>,
+    /// Never used again, as in Linux.
+    last_index: u32,
+    writes: Vec<String>,
+    faults: Vec<Fault>,
+}
+
+/// A failure that is to come.
+#[derive(Debug)]
+struct Fault {
+    /// How the lines of the requests begin that it can hit.
+    kind: String,
+    /// How many of them pass before.
+    passing: usize,
+    errno: i32,
+}
+
+impl Default for FakeIpvsKernel {
+    fn default() -> Self {
+        let state = State {
+            schedulers: SCHEDULERS.map(str::to_owned).to_vec(),
+            services: BTreeMap::new(),
+            fwmarks: Vec::new(),
+            sets: BTreeMap::new(),
+            links: BTreeMap::new(),
+            last_index: 1,
+            writes: Vec::new(),
+            faults: Vec::new(),
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+}
+
+impl FakeIpvsKernel {
+    /// An empty kernel with all schedulers but `twos`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All writes so far, in order. A rejected one ends in what the kernel said.
+    ///
+    /// ```text
+    /// ipvs add 10.0.0.1:80/TCP rr            ipvs set …           ipvs delete 10.0.0.1:80/TCP
+    /// server add 10.0.0.1:80/TCP 10.1.1.1:8080 weight 1           server set …
+    /// server delete 10.0.0.1:80/TCP 10.1.1.1:8080
+    /// set create KUBE-CLUSTER-IP hash:ip,port                     set destroy KUBE-CLUSTER-IP
+    /// set add KUBE-CLUSTER-IP 10.0.0.1,tcp:80                     set delete …
+    /// link create kube-ipvs0                 link delete kube-ipvs0
+    /// addr add 10.0.0.1                      addr delete 10.0.0.1
+    /// ```
+    pub fn writes(&self) -> Vec<String> {
+        self.state().writes.clone()
+    }
+
+    /// Like [`Self::writes`], and forgets them.
+    pub fn take_writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().writes)
+    }
+
+    /// Rejects the n-th request, from 1, whose line begins with `kind` from now on, with this error code.
+    ///
+    /// Reads can be rejected too: `ipvs list`, `server list 10.0.0.1:80/TCP`, `set list`, `set list KUBE-CLUSTER-IP`,
+    /// `link find kube-ipvs0`, `addr list`.
+    pub fn reject(&self, kind: &str, nth: usize, errno: i32) {
+        let passing = nth.saturating_sub(1);
+        self.state().faults.push(Fault { kind: kind.to_owned(), passing, errno });
+    }
+
+    /// Takes a scheduler away, as if its module were missing.
+    pub fn remove_scheduler(&self, name: &str) {
+        self.state().schedulers.retain(|scheduler| scheduler != name);
+    }
+
+    /// Adds a service that is chosen by a firewall mark.
+    pub fn add_fwmark(&self, mark: u32) {
+        self.state().fwmarks.push(mark);
+    }
+
+    /// Sets the connection counts of a real server, and returns whether there is such a server.
+    pub fn set_connections(
+        &self,
+        service: &VirtualServerId,
+        server: SocketAddr,
+        active: u32,
+        inactive: u32,
+    ) -> bool {
+        let mut state = self.state();
+        let server = state.services.get_mut(service).and_then(|service| service.servers.get_mut(&server));
+        server.map(|server| (server.active, server.inactive) = (active, inactive)).is_some()
+    }
+
+    /// Sets how many rules use a set, and returns whether there is such a set.
+    pub fn set_references(&self, set: &str, references: u32) -> bool {
+        self.state().sets.get_mut(set).map(|set| set.references = references).is_some()
+    }
+
+    /// Sets how many entries a set may have, and returns whether there is such a set.
+    pub fn set_maxelem(&self, set: &str, maxelem: u32) -> bool {
+        self.state().sets.get_mut(set).map(|set| set.maxelem = maxelem).is_some()
+    }
+
+    /// Adds an interface that is not ours, and records nothing.
+    pub fn add_link(&self, name: &str, kind: Option<&str>) -> Link {
+        self.state().add_link(name, kind)
+    }
+
+    /// The addresses of an interface in order; none if there is no such interface.
+    pub fn addresses_of(&self, name: &str) -> Vec<IpAddr> {
+        let state = self.state();
+        state.links.get(name).map(|link| link.addresses.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// A test that failed may have left the lock poisoned; the state is still worth looking at.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Applies and records a write, unless it is to be rejected.
+    fn write(
+        &mut self,
+        line: String,
+        apply: impl FnOnce(&mut Self) -> Result<(), i32>,
+    ) -> Result<(), Rejection> {
+        let outcome = match self.fault(&line) {
+            Some(errno) => Err(errno),
+            None => apply(self),
+        };
+        let outcome = outcome.map_err(Rejection::from_errno);
+        self.writes.push(match &outcome {
+            Ok(()) => line,
+            Err(rejection) => format!("{line}: {rejection}"),
+        });
+        outcome
+    }
+
+    /// Rejects a read that is to be rejected.
+    fn read(&mut self, line: &str) -> Result<(), NetlinkError> {
+        match self.fault(line) {
+            Some(errno) => Err(rejected(Rejection::from_errno(errno))),
+            None => Ok(()),
+        }
+    }
+
+    fn fault(&mut self, line: &str) -> Option<i32> {
+        let mut hit = None;
+        self.faults.retain_mut(|fault| {
+            if hit.is_some() || !line.starts_with(&fault.kind) {
+                return true;
+            }
+            let hits = fault.passing == 0;
+            fault.passing = fault.passing.saturating_sub(1);
+            if hits {
+                hit = Some(fault.errno);
+            }
+            !hits
+        });
+        hit
+    }
+}
+
+fn rejected(rejection: Rejection) -> NetlinkError {
+    NetlinkError::Rejected { operation: "asking a kernel in memory", rejection }
+}
+
+#[cfg(test)]
+mod tests;
