@@ -52,13 +52,14 @@ impl SetType {
         }
     }
 
-    /// The newest revision whose attributes are known here.
+    /// The newest revision whose attributes are known here, the same as that of the `ipset` program: with the kernel's newest
+    /// a hash shows the size of its buckets.
     fn known_revision(self) -> u8 {
         match self {
             Self::BitmapPort => 3,
-            Self::HashIp => 4,
-            Self::HashIpPort | Self::HashIpPortIp => 5,
-            Self::HashIpPortNet => 7,
+            Self::HashIp | Self::HashIpPortIp => 6,
+            Self::HashIpPort => 7,
+            Self::HashIpPortNet => 8,
         }
     }
 }

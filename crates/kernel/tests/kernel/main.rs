@@ -1,7 +1,11 @@
 //! Tests against the real kernel, each in a network namespace of its own.
 
 #[cfg(test)]
+mod dummy;
+#[cfg(test)]
 mod host;
+#[cfg(test)]
+mod ipset;
 #[cfg(test)]
 mod iptables_beside;
 #[cfg(test)]
@@ -10,6 +14,8 @@ mod iptables_client;
 mod iptables_encoding;
 #[cfg(test)]
 mod iptables_scale;
+#[cfg(test)]
+mod ipvs;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub fn with_oracle(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Says why a test is skipped; on a machine that is there for testing (`CI=true`) it fails.
-fn skip(reason: &str) {
+pub fn skip(reason: &str) {
     assert!(!env::var("CI").is_ok_and(|ci| ci == "true"), "{reason}");
     println!("{}: skipped, {reason}", thread::current().name().unwrap_or_default());
 }
@@ -75,7 +75,8 @@ pub fn create_sets(lines: &[&str]) {
     }
 }
 
-fn run(program: &str, arguments: &[&str], input: &str) -> Output {
+/// Runs a program with an input.
+pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())

@@ -2,6 +2,7 @@
 
 pub mod iptables_forms;
 pub mod iptables_program;
+pub mod ipvs_kernel;
 pub mod namespace;
 pub mod nft_program;
 pub mod raw_dump;
