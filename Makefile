@@ -21,6 +21,8 @@ SIZES ?=
 OUT ?= target/bench-peer
 MINUTES ?= 30
 ATTACKS ?=
+# For `make vm-ipvs`.
+TESTS ?=
 
 .PHONY: help
 help:
@@ -41,9 +43,15 @@ test: setup ## Run every story and every test
 	@scripts/test
 
 .PHONY: vm
-vm: setup ## Run the nftables tests on Linux 6.1 in a virtual machine (installs qemu)
+vm: setup ## Run the tests of nftables, of iptables over netlink and of IPVS on Linux 6.1 in a virtual machine (installs qemu)
 	@scripts/setup vm
 	@scripts/vm
+
+.PHONY: vm-ipvs
+vm-ipvs: setup ## Run the program and the real kube-proxy in ipvs mode on a real API server in a virtual machine [TESTS='e2e/ipvs']
+	@scripts/setup vm
+	@scripts/cluster-build
+	@scripts/vm-ipvs $(TESTS)
 
 .PHONY: check
 check: setup ## Run what a change must pass besides tests: format, lints, docs, licences, tidy, coverage

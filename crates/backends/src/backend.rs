@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrule_kernel::iptables::{AccessPolicy, TableAccess};
+use ferrule_kernel::ipvs::Timeouts;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 use ipnet::IpNet;
@@ -19,7 +20,7 @@ use crate::{iptables, ipvs, nftables, userspace};
 pub fn backend(mode: ProxyMode) -> Box<dyn Backend> {
     match mode {
         ProxyMode::Iptables => Box::new(iptables::Iptables::default()),
-        ProxyMode::Ipvs => Box::new(ipvs::Ipvs),
+        ProxyMode::Ipvs => Box::new(ipvs::Ipvs::default()),
         ProxyMode::Nftables => Box::new(nftables::Nftables::default()),
         ProxyMode::Userspace => Box::new(userspace::Userspace),
     }
@@ -123,6 +124,23 @@ pub struct ModeOptions {
     pub localhost_node_ports: bool,
     /// The blocks of addresses that accept NodePorts; empty for all.
     pub node_port_blocks: Vec<IpNet>,
+    /// What ipvs mode alone wants.
+    pub ipvs: IpvsOptions,
+}
+
+/// The settings of ipvs mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IpvsOptions {
+    /// The scheduler; `rr` if it is empty.
+    pub scheduler: String,
+    /// Blocks whose virtual servers are never removed.
+    pub exclude_cidrs: Vec<IpNet>,
+    /// Whether only the interface that has an address answers ARP requests for it.
+    pub strict_arp: bool,
+    /// Idle times after which the kernel forgets connections, in seconds; 0 leaves the kernel's.
+    pub timeouts: Timeouts,
+    /// How long a real server that left may keep its connections; for ever if there is no limit.
+    pub drain_limit: Option<Duration>,
 }
 
 /// Who chose the mode.

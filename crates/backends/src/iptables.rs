@@ -40,11 +40,13 @@ mod verify;
 mod watch;
 
 pub use backend::Iptables;
+pub(crate) use backend::fallback_note;
 pub use base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
 pub use canary::{CanaryState, canary};
 pub use known::KnownRules;
 pub use leftovers::{
-    LeftoverError, Removed, remove_from_other_variant, remove_ipvs_leftovers, remove_leftovers,
+    LeftoverError, Removed, remove_from_other_variant, remove_iptables_leftovers, remove_ipvs_leftovers,
+    remove_leftovers,
 };
 pub use localnet::{LocalnetBefore, LocalnetError};
 pub use names::CANARY;

@@ -27,10 +27,12 @@ mod report;
 mod rule_events;
 mod stamp;
 mod state_hash;
+mod static_rules;
 pub mod userspace;
 
 pub use backend::{
-    Advice, Backend, Cleanup, InUse, Leftover, ModeChoice, ModeOptions, Opened, Probe, Rights, backend,
+    Advice, Backend, Cleanup, InUse, IpvsOptions, Leftover, ModeChoice, ModeOptions, Opened, Probe, Rights,
+    backend,
 };
 pub use dataplane::{Cost, Dataplane, Trigger};
 pub use error::{BackendError, Findings};

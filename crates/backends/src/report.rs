@@ -94,6 +94,8 @@ pub struct Note {
     pub family: Option<IpFamily>,
     /// What exactly, or why.
     pub detail: Option<String>,
+    /// The reason of the Event that it is as well, if it is one.
+    pub event: Option<&'static str>,
 }
 
 /// How much a note matters.
@@ -112,7 +114,7 @@ pub enum Severity {
 impl Note {
     /// A note about the whole node.
     pub fn new(severity: Severity, message: &'static str) -> Self {
-        Self { severity, message, family: None, detail: None }
+        Self { severity, message, family: None, detail: None, event: None }
     }
 
     /// Adds the family.
@@ -125,6 +127,14 @@ impl Note {
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()), ..self }
+    }
+}
+
+impl Note {
+    /// Makes it an Event about the node as well, with this reason.
+    #[must_use]
+    pub fn as_event(self, reason: &'static str) -> Self {
+        Self { event: Some(reason), ..self }
     }
 }
 

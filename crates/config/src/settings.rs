@@ -83,7 +83,7 @@ impl Settings {
             sync,
             masquerade,
             localhost_node_ports: configuration.iptables.localhost_node_ports.unwrap_or(true),
-            ipvs,
+            ipvs: IpvsSettings { drain_limit: own_flags::ipvs_drain_limit(given, problems), ..ipvs },
             userspace,
             detect_local,
             cluster_cidrs,

@@ -45,6 +45,19 @@ pub fn addresses() -> Result<Vec<InterfaceAddress>, NetlinkError> {
     socket.dump_whole(request, address)
 }
 
+/// The interface on which ipvs mode has the addresses of Services, under kube-proxy's name.
+pub const SERVICE_INTERFACE: &str = "kube-ipvs0";
+
+/// The addresses of this node: all but those that [`SERVICE_INTERFACE`] alone has.
+pub fn node_addresses() -> Result<Vec<InterfaceAddress>, NetlinkError> {
+    let mut addresses = addresses()?;
+    let services = names()?.into_iter().find(|(_, name)| name == SERVICE_INTERFACE);
+    if let Some((index, _)) = services {
+        addresses.retain(|found| found.interface != index);
+    }
+    Ok(addresses)
+}
+
 /// The names of all interfaces by index.
 pub fn names() -> Result<BTreeMap<u32, String>, NetlinkError> {
     let mut socket = Socket::open(Protocol::Route, &[])?;

@@ -3,7 +3,8 @@
 //! Carries the old values, so that a backend can work out which kernel objects to remove without keeping a second plan.
 //! A frontend whose pool changed is in it as well, for backends that write the endpoints into the frontend.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ferrule_model::{ServiceName, ServicePortName};
@@ -22,9 +23,17 @@ pub struct PlanDelta {
     pub pools: BTreeMap<PoolId, Replaced<Arc<Pool>>>,
     /// Health checks that are new, gone or changed.
     pub health_checks: BTreeMap<ServiceName, Replaced<HealthCheck>>,
+    /// Ports whose endpoints on this node changed, usable or not, where the mode asks: see [`PlannedPort::hairpins`].
+    pub hairpins: BTreeMap<ServicePortName, Replaced<LocalEndpoints>>,
+    /// Services whose session affinity or external policy changed, which a frontend without endpoints does not show. Their
+    /// frontends are in it as well.
+    pub policies: BTreeSet<ServiceName>,
     /// UDP ports some of whose existing flows may have become stale.
     pub stale_flows: Vec<ServicePortName>,
 }
+
+/// Endpoints of one port on this node.
+pub type LocalEndpoints = Box<[(IpAddr, u16)]>;
 
 /// A value before and after; `None` where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +51,8 @@ impl PlanDelta {
             && self.frontends.is_empty()
             && self.pools.is_empty()
             && self.health_checks.is_empty()
+            && self.hairpins.is_empty()
+            && self.policies.is_empty()
             && self.stale_flows.is_empty()
     }
 
@@ -67,6 +78,18 @@ impl PlanDelta {
                 let id = PoolId { owner: owner.clone(), scope };
                 self.pools.insert(id, Replaced { was: was.cloned(), now: now.cloned() });
             }
+        }
+    }
+
+    /// Notes a port whose endpoints on this node differ.
+    pub(crate) fn note_hairpins(&mut self, was: Option<&PortPlan>, now: Option<&PortPlan>) {
+        let Some(owner) = now.or(was).map(|port| &port.owner) else { return };
+        let hairpins = |port: Option<&PortPlan>| {
+            port.map(|port| port.hairpins.clone()).filter(|hairpins| !hairpins.is_empty())
+        };
+        let (was, now) = (hairpins(was), hairpins(now));
+        if was != now {
+            self.hairpins.insert(owner.clone(), Replaced { was, now });
         }
     }
 
@@ -98,15 +121,19 @@ impl PlanDelta {
     pub(crate) fn complete(&mut self, plan: &FamilyPlan) {
         self.frontends.retain(|_, replaced| replaced.was != replaced.now);
         let owners = self.pools.keys().map(|id| (&id.owner, id.scope));
+        let mut touched = Vec::new();
         for (owner, scope) in owners {
             let port = plan.services.get(&owner.service).and_then(|service| service.port(owner));
-            for Claim { key, uses, frontend } in port.into_iter().flat_map(|port| port.claims.iter()) {
-                if uses.has(scope) && plan.holds(key, &owner.service) {
-                    self.frontends.entry(*key).or_insert_with(|| Replaced {
-                        was: Some(Arc::clone(frontend)),
-                        now: Some(Arc::clone(frontend)),
-                    });
-                }
+            let claims = port.into_iter().flat_map(|port| port.claims.iter());
+            touched.extend(claims.filter(|claim| claim.uses.has(scope)));
+        }
+        for service in self.policies.iter().filter_map(|name| plan.services.get(name)) {
+            touched.extend(service.ports.iter().flat_map(|port| port.claims.iter()));
+        }
+        for Claim { key, frontend, .. } in touched {
+            if plan.holds(key, &frontend.owner.service) {
+                let same = || Some(Arc::clone(frontend));
+                self.frontends.entry(*key).or_insert_with(|| Replaced { was: same(), now: same() });
             }
         }
         self.stale_flows.sort_unstable();

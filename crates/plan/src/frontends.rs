@@ -89,12 +89,12 @@ impl<R: Reasons> Claims<'_, R> {
     /// Before external IPs: an address that is both is subject to the source ranges.
     fn load_balancer_vips(&mut self) {
         let vips: Vec<IpAddr> = self.input.service.load_balancer_vips(self.context.node.family).collect();
-        let mut source_ranges = allowed_ranges(self.input.service, &vips, self.context);
-        if source_ranges.is_some() && !self.policy.enforces_ranges() {
-            source_ranges = None;
+        let mut kind = load_balancer(self.input.service, &vips, self.context);
+        if is_restricted(&kind) && !self.policy.enforces_ranges() {
+            kind = unrestricted(&kind);
             self.reasons.source_ranges_ignored();
         }
-        self.external_addresses(&FrontendKind::LoadBalancer { source_ranges }, &vips);
+        self.external_addresses(&kind, &vips);
     }
 
     fn external_ips(&mut self) {
@@ -212,23 +212,28 @@ impl<R: Reasons> Claims<'_, R> {
 /// The kind without source ranges, which are about the ports that are served.
 fn unrestricted(kind: &FrontendKind) -> FrontendKind {
     match kind {
-        FrontendKind::LoadBalancer { .. } => FrontendKind::LoadBalancer { source_ranges: None },
+        FrontendKind::LoadBalancer { .. } => OPEN_LOAD_BALANCER,
         FrontendKind::ClusterIp | FrontendKind::ExternalIp | FrontendKind::NodePort => kind.clone(),
     }
 }
 
-/// The blocks whose sources may use the load balancer, if there is a restriction at all.
+/// A load balancer that everyone may use.
+const OPEN_LOAD_BALANCER: FrontendKind = FrontendKind::LoadBalancer { source_ranges: None, own_ranges: 0 };
+
+fn is_restricted(kind: &FrontendKind) -> bool {
+    matches!(kind, FrontendKind::LoadBalancer { source_ranges: Some(_), .. })
+}
+
+/// The load balancer with the blocks whose sources may use it, if there is a restriction at all.
 ///
 /// If this node itself may, so may its own load-balancer addresses: the host's packets to them can carry them as source.
-fn allowed_ranges(service: &Service, vips: &[IpAddr], context: NodeContext<'_>) -> Option<Arc<[IpNet]>> {
+fn load_balancer(service: &Service, vips: &[IpAddr], context: NodeContext<'_>) -> FrontendKind {
     let family = context.node.family;
-    if vips.is_empty() {
-        return None;
-    }
-    let mut ranges = service.source_ranges.of_family(family)?;
+    let restricted = service.source_ranges.of_family(family).filter(|_| !vips.is_empty());
+    let Some(mut ranges) = restricted else { return OPEN_LOAD_BALANCER };
     let node = context.ips.get(family);
-    if ranges.iter().any(|range| range.contains(&node)) {
-        ranges.extend(vips.iter().map(|vip| IpNet::from(*vip)));
-    }
-    Some(ranges.into())
+    let admits_node = ranges.iter().any(|range| range.contains(&node));
+    let own_ranges = if admits_node { vips.len() } else { 0 };
+    ranges.extend(vips.iter().take(own_ranges).map(|vip| IpNet::from(*vip)));
+    FrontendKind::LoadBalancer { source_ranges: Some(ranges.into()), own_ranges }
 }

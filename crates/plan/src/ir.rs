@@ -113,6 +113,9 @@ pub enum FrontendKind {
     LoadBalancer {
         /// The blocks whose sources may use it; all others are dropped before anything else. `None` admits everyone.
         source_ranges: Option<Arc<[IpNet]>>,
+        /// How many of them, at the end, are the load balancer's own addresses. They are there if this node is admitted: its
+        /// packets to a load balancer can carry that address as source.
+        own_ranges: usize,
     },
     /// `spec.externalIPs`
     ExternalIp,
@@ -200,6 +203,8 @@ pub(crate) struct PortPlan {
     pub endpoints: usize,
     /// UDP only: the endpoints whose existing flows may live on.
     pub serving: Box<[(IpAddr, u16)]>,
+    /// The endpoints on this node, usable or not, if the mode masquerades what each of them sends to itself.
+    pub hairpins: Box<[(IpAddr, u16)]>,
 }
 
 /// A frontend a Service port would have.

@@ -166,11 +166,19 @@ impl Replanning<'_> {
             let now = now.and_then(|plan| plan.port(&port.owner));
             self.delta.note_pools(Some(port), now);
             self.delta.note_stale_flows(Some(port), now);
+            self.delta.note_hairpins(Some(port), now);
         }
         let is_new = |port: &&PortPlan| was.and_then(|plan| plan.port(&port.owner)).is_none();
         for port in ports_now.iter().filter(is_new) {
             self.delta.note_pools(None, Some(port));
             self.delta.note_stale_flows(None, Some(port));
+            self.delta.note_hairpins(None, Some(port));
+        }
+        if let (Some(was), Some(now)) = (was, now) {
+            let policies = |service: &Service| (service.affinity_seconds, service.external_policy);
+            if policies(&was.service) != policies(&now.service) {
+                self.delta.policies.insert(name.clone());
+            }
         }
         let health_check = |plan: Option<&ServicePlan>| plan.and_then(|plan| plan.health_check);
         self.delta.note_health_check(name, health_check(was), health_check(now));

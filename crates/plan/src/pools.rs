@@ -79,6 +79,12 @@ pub(crate) fn serving(endpoints: &[PortEndpoint<'_>]) -> Box<[(IpAddr, u16)]> {
     serving.map(|endpoint| (endpoint.ip, endpoint.port)).collect()
 }
 
+/// The endpoints on this node, usable or not.
+pub(crate) fn on_this_node(endpoints: &[PortEndpoint<'_>]) -> Box<[(IpAddr, u16)]> {
+    let local = endpoints.iter().filter(|endpoint| endpoint.is_local);
+    local.map(|endpoint| (endpoint.ip, endpoint.port)).collect()
+}
+
 /// Which endpoints a pool takes: the ready ones, or else those that terminate but still serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {

@@ -9,9 +9,9 @@ use ferrule_model::{
 
 use crate::frontends::{ClaimInput, NodeContext, claims};
 use crate::ir::{Claim, PortPlan};
-use crate::pools::{Needs, select, serving};
+use crate::pools::{Needs, on_this_node, select, serving};
 use crate::reasons::Reasons;
-use crate::{FrontendKey, Pool, PoolScope};
+use crate::{FrontendKey, Pool, PoolScope, Quirk};
 
 /// A Service port about to be planned.
 #[derive(Debug)]
@@ -45,6 +45,11 @@ pub(crate) fn plan_port(
     let selection = select(&endpoints, Needs::new(service, port, family), context.location, reasons);
     let available = selection.availability();
     let serving = if port.protocol == Protocol::Udp { serving(&endpoints) } else { Box::default() };
+    let hairpins = if context.node.quirks.has(Quirk::HairpinOfUnusedEndpoints) {
+        on_this_node(&endpoints)
+    } else {
+        Box::default()
+    };
     let claims = if let Some(was) = was.filter(|was| was.available == available) {
         Arc::clone(&was.claims)
     } else {
@@ -59,7 +64,7 @@ pub(crate) fn plan_port(
     };
     let cluster = used(selection.cluster, PoolScope::Cluster);
     let local = used(selection.local, PoolScope::Local);
-    PortPlan { owner, cluster, local, available, claims, endpoints: endpoints.len(), serving }
+    PortPlan { owner, cluster, local, available, claims, endpoints: endpoints.len(), serving, hairpins }
 }
 
 /// The keys that earlier ports of a Service claim: two ports may both stand for a whole address, and the first does.

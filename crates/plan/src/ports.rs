@@ -1,8 +1,9 @@
 //! A plan by Service port, for backends whose objects belong to ports rather than to addresses.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use ferrule_model::{ServiceName, ServicePortName};
+use ferrule_model::{ServiceName, ServicePortName, TrafficPolicy};
 
 use crate::ir::{PortPlan, ServicePlan};
 use crate::{FamilyPlan, Frontend, FrontendKey, Pool, PoolScope};
@@ -45,6 +46,21 @@ impl<'a> PlannedPort<'a> {
             frontend: &claim.frontend,
             is_held: plan.frontend(&claim.key).is_some_and(|frontend| frontend.owner == *owner),
         })
+    }
+
+    /// Its endpoints on this node, usable or not, if the mode masquerades what each of them sends to itself.
+    pub fn hairpins(&self) -> &'a [(IpAddr, u16)] {
+        &self.port.hairpins
+    }
+
+    /// How long a client stays with its endpoint, if it does, whether there is an endpoint or not.
+    pub fn affinity_seconds(&self) -> Option<u32> {
+        self.service.service.affinity_seconds
+    }
+
+    /// The policy for traffic from outside, whether there is an endpoint or not.
+    pub fn external_policy(&self) -> TrafficPolicy {
+        self.service.service.external_policy
     }
 
     /// The port on which a load balancer asks after its Service, if it does.

@@ -34,6 +34,9 @@ pub enum Quirk {
     NodePortAddressesListed,
     /// ipvs: services, not their ports, are counted as having no local endpoints.
     CountServicesWithoutLocalEndpoints,
+    /// ipvs: an endpoint on this node that gets its own packet back has it masqueraded even if the endpoint is not in use:
+    /// connections to endpoints that leave go on.
+    HairpinOfUnusedEndpoints,
 }
 
 /// A set of quirks.
@@ -61,6 +64,7 @@ impl Quirks {
         Quirk::RejectUnusedPortsEverywhere,
         Quirk::NodePortAddressesListed,
         Quirk::CountServicesWithoutLocalEndpoints,
+        Quirk::HairpinOfUnusedEndpoints,
     ]);
 
     /// A set of the given quirks.

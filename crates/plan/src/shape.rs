@@ -148,7 +148,7 @@ impl Frontend {
     /// The blocks whose sources may use it, if not everyone may.
     pub fn source_ranges(&self) -> Option<&Arc<[IpNet]>> {
         match &self.kind {
-            FrontendKind::LoadBalancer { source_ranges } => source_ranges.as_ref(),
+            FrontendKind::LoadBalancer { source_ranges, .. } => source_ranges.as_ref(),
             FrontendKind::ClusterIp | FrontendKind::ExternalIp | FrontendKind::NodePort => None,
         }
     }

@@ -218,6 +218,12 @@ impl Backend for Iptables {
         };
         // An earlier run of a mode with rules in iptables may have used the other variant.
         let (mut chains, mut result) = (0, Ok(()));
+        let mut own = Vec::new();
+        if in_use.mode == ProxyMode::Ipvs {
+            let removed = super::leftovers::remove_iptables_leftovers()?;
+            let switched_off = usize::from(removed.localnet_is_off);
+            own = vec![leftover("chains", removed.chains), leftover("route_localnet=1", switched_off)];
+        }
         for (_, access) in in_use.iptables.iter() {
             match remove_from_other_variant(*access) {
                 Ok(removed) => chains += removed,
@@ -225,7 +231,8 @@ impl Backend for Iptables {
             }
         }
         result?;
-        Ok(vec![leftover("chains of the other iptables variant", chains)])
+        own.push(leftover("chains of the other iptables variant", chains));
+        Ok(own)
     }
 }
 
@@ -277,7 +284,7 @@ fn unopened(family: IpFamily, error: IptablesError) -> BackendError {
     BackendError::new("opening the iptables rules").caused_by(error).in_family(family)
 }
 
-fn fallback_note(family: IpFamily, error: &IptablesError) -> Note {
+pub(crate) fn fallback_note(family: IpFamily, error: &IptablesError) -> Note {
     let message = "Cannot write iptables rules over netlink, using the programs";
     Note::new(Severity::Warning, message).in_family(family).with_detail(with_causes(error))
 }

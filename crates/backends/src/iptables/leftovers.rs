@@ -56,6 +56,20 @@ const OF_IPVS: [&str; 5] = [
     "KUBE-IPVS-OUT-FILTER",
 ];
 
+/// Those that both have, with other rules in them: which ones, the mode that runs has seen to.
+const OF_BOTH: [(&str, &str); 5] = [
+    ("nat", "KUBE-SERVICES"),
+    ("nat", "KUBE-POSTROUTING"),
+    ("nat", "KUBE-MARK-MASQ"),
+    ("filter", "KUBE-FORWARD"),
+    ("filter", "KUBE-PROXY-FIREWALL"),
+];
+
+/// How iptables mode jumps to a chain that both have, where ipvs mode does it in another way.
+const JUMP_OF_IPTABLES: &str = r#"-m conntrack --ctstate NEW -m comment --comment "kubernetes load balancer firewall" -j KUBE-PROXY-FIREWALL"#;
+/// The other way round.
+const JUMP_OF_IPVS: &str = r#"-m comment --comment "kube-proxy firewall rules" -j KUBE-PROXY-FIREWALL"#;
+
 /// Whose rules go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
@@ -65,6 +79,8 @@ pub(super) enum Whose {
     BothUnguarded,
     /// Those of ipvs mode that iptables mode does not have.
     Ipvs,
+    /// Those of iptables mode that ipvs mode does not have.
+    Iptables,
 }
 
 /// Rules that could not be removed.
@@ -109,6 +125,11 @@ pub struct Removed {
 /// A variant whose programs are missing, or that this kernel does not have, has nothing left. Goes on after a failure.
 pub fn remove_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Both)
+}
+
+/// The same for what iptables mode alone left; ipvs mode has made the rest its own.
+pub fn remove_iptables_leftovers() -> Result<Removed, LeftoverError> {
+    remove_everywhere(Whose::Iptables)
 }
 
 /// The same for what ipvs mode alone left; iptables mode has made the rest its own.
@@ -178,7 +199,15 @@ fn remove(access: TableAccess, whose: Whose) -> Result<Removed, LeftoverCause> {
     let Some(saved) = if_present(tables.save())? else { return Ok(Removed::default()) };
     // Before the rules, which are the only ones to tell what it was.
     let restored = LocalnetBefore::recorded(&saved).map_or(Ok(false), localnet::restore);
-    let whose = if restored.is_ok() { whose } else { Whose::BothUnguarded };
+    let whose = match (restored.is_ok(), whose) {
+        (true, whose) => whose,
+        // The chain that guards loopback addresses is one of them.
+        (false, Whose::Iptables) => {
+            restored?;
+            return Ok(Removed::default());
+        }
+        (false, _) => Whose::BothUnguarded,
+    };
     let chains = remove_saved(tables, &saved, whose)?;
     Ok(Removed { chains, localnet_is_off: restored? })
 }
@@ -257,14 +286,20 @@ impl Removal {
         let built_in =
             |name: &ChainName| table.chains.iter().any(|chain| chain.name == *name && chain.policy.is_some());
         // Another program's chain that jumps into one of ours would make its removal fail, and with it everything.
-        let (mut jumps, mut held) = (Vec::new(), BTreeSet::new());
+        let (mut jumps, mut held, stale) = (Vec::new(), BTreeSet::new(), whose.stale_jump());
         for rule in table.rules.iter().filter(|rule| !ours.contains_key(rule.chain.as_str())) {
             let words = CanonicalRule::parse(rule.text.as_str());
             match words.target().and_then(|target| ours.get(target)) {
+                _ if stale.as_ref() == Some(&words) && built_in(&rule.chain) => {
+                    jumps.push(rule);
+                }
                 Some(_) if built_in(&rule.chain) => jumps.push(rule),
                 Some(target) => drop(held.insert(*target)),
                 None => {}
             }
+        }
+        if ours.is_empty() && jumps.is_empty() {
+            return;
         }
         self.text.table(name, |lines| {
             for chain in ours.values() {
@@ -289,6 +324,19 @@ impl Whose {
             Self::Both => is_fixed || of_services,
             Self::BothUnguarded => (is_fixed && chain != LOCALNET) || of_services,
             Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
+            Self::Iptables => {
+                let is_shared = OF_BOTH.contains(&(table, chain)) || OF_IPVS.contains(&chain);
+                is_fixed && !is_shared || of_services
+            }
+        }
+    }
+
+    /// A jump to a chain that stays.
+    fn stale_jump(self) -> Option<CanonicalRule> {
+        match self {
+            Self::Both | Self::BothUnguarded => None,
+            Self::Ipvs => Some(CanonicalRule::parse(JUMP_OF_IPVS)),
+            Self::Iptables => Some(CanonicalRule::parse(JUMP_OF_IPTABLES)),
         }
     }
 }

@@ -85,4 +85,5 @@ test_modes! {
     iptables_netlink: crate::mode::IPTABLES_NETLINK;
     iptables_nft: crate::mode::IPTABLES_NFT;
     iptables_legacy: crate::mode::IPTABLES_LEGACY;
+    ipvs: crate::mode::IPVS;
 }

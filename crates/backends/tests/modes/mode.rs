@@ -5,7 +5,9 @@ use std::time::Duration;
 use std::{env, thread};
 
 use ferrule_backends::iptables::Iptables;
-use ferrule_backends::{Backend, Dataplane, ModeOptions, SyncOutcome, SyncReport, Trigger, backend};
+use ferrule_backends::{
+    Backend, Dataplane, IpvsOptions, ModeOptions, SyncOutcome, SyncReport, Trigger, backend,
+};
 use ferrule_kernel::iptables::{AccessPolicy, Variant};
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{IpFamily, PerFamily};
@@ -77,6 +79,25 @@ pub const IPTABLES_LEGACY: Mode = Mode {
     ..IPTABLES_NETLINK
 };
 
+pub const IPVS: Mode = Mode {
+    kind: ProxyMode::Ipvs,
+    variant: None,
+    programs: &["iptables-nft", "ipset", "ipvsadm"],
+    stories: "packets-ipvs",
+    min_packets: 60,
+    random_worlds: 100,
+    seed: 15,
+    listing: &[
+        "sh",
+        "-c",
+        "ipvsadm -Sn | sort; ipset save | sort; iptables-nft-save; ip6tables-nft-save; ip -o address show",
+    ],
+    damage: Damage {
+        command: &["ipvsadm", "-D", "-t", "10.96.0.1:80"],
+        diff: &["ipvsadm -A -t 10.96.0.1:80 -s rr", "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.1:8080 -m -w 1"],
+    },
+};
+
 const MARK_RULE: &[&str] =
     &["*nat", ":KUBE-MARK-MASQ - [0:0]", "-A KUBE-MARK-MASQ -j MARK --or-mark 0x00004000", "COMMIT"];
 
@@ -99,6 +120,9 @@ pub const CHANGE: &str = "gone service two
 impl Mode {
     /// Whether it can be tested here. With `CI=true` it must be possible.
     pub fn is_testable(&self) -> bool {
+        if self.kind == ProxyMode::Ipvs && !has_ipvs() {
+            return false;
+        }
         let is_missing = |program: &&&str| Command::new(program).arg("-V").output().is_err();
         let missing = self.programs.iter().find(is_missing);
         let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
@@ -112,7 +136,13 @@ impl Mode {
     /// Runs a test in a network namespace of its own, if the mode can be tested.
     pub fn in_namespace(&'static self, test: impl FnOnce() + Send) {
         if self.is_testable() {
-            let entered = || enter_new_network_namespace().map(|()| test());
+            let entered = || {
+                enter_new_network_namespace().map(|()| {
+                    // Without a route IPVS takes no real server.
+                    run(&["ip", "link", "set", "lo", "up"]);
+                    test();
+                })
+            };
             let ran = thread::scope(|scope| scope.spawn(entered).join());
             ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).expect("a network namespace");
         }
@@ -193,6 +223,16 @@ impl Mode {
     }
 }
 
+/// Not every kernel has IPVS. The virtual machine of `scripts/vm` has, and says so.
+fn has_ipvs() -> bool {
+    let has_ipvs = matches!(ferrule_kernel::ipvs::Ipvs::open_loaded(), Ok(Some(_)));
+    assert!(has_ipvs || env::var_os("FERRULE_TEST_IPVS").is_none(), "this kernel should have IPVS");
+    if !has_ipvs {
+        println!("skipped: this kernel has no IPVS; 'make vm' runs it on one that has");
+    }
+    has_ipvs
+}
+
 /// The options by which the program would plan such a world.
 pub fn options(world: &World) -> ModeOptions {
     let serves_loopback = |plan: &FamilyPlan| {
@@ -206,6 +246,7 @@ pub fn options(world: &World) -> ModeOptions {
         sync_period: Duration::from_secs(30),
         localhost_node_ports: world.family(IpFamily::V4).is_some_and(serves_loopback),
         node_port_blocks: Vec::new(),
+        ipvs: IpvsOptions::default(),
     }
 }
 

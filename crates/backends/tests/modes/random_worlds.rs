@@ -27,11 +27,12 @@ pub fn check(mode: &Mode) {
     }
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[mode.seed; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let worlds = mode.random_worlds;
+    let worlds = std::env::var("FERRULE_TEST_RANDOM_WORLDS").ok().and_then(|number| number.parse().ok());
+    let worlds = worlds.unwrap_or(mode.random_worlds);
     let (mut agreed, mut wrong) = (0, Vec::new());
-    for round in 0..worlds / WORLDS_PER_NET {
+    for round in 0..worlds.div_ceil(WORLDS_PER_NET) {
         let net = NetWorld::build(hosts()).map_err(|error| error.with_sources()).expect("a world");
-        for number in 0..WORLDS_PER_NET {
+        for number in 0..WORLDS_PER_NET.min(worlds - round * WORLDS_PER_NET) {
             let world = world(mode, &mut runner);
             mode.program(&net, &world);
             let answers = net.ask(&questions(&world, &mut runner)).expect("probes");

@@ -23,6 +23,8 @@ pub const SANDBOX: &str = "sandbox";
 pub const ALLOWED_EXTERNAL_IP_CIDRS: &str = "allowed-external-ip-cidrs";
 /// `--iptables-access`
 pub const IPTABLES_ACCESS: &str = "iptables-access";
+/// `--ipvs-drain-limit`
+pub const IPVS_DRAIN_LIMIT: &str = "ipvs-drain-limit";
 /// `--master`
 pub const MASTER: &str = "master";
 pub(crate) const HEALTHZ_PORT: &str = "healthz-port";

@@ -67,6 +67,8 @@ pub(super) fn ipvs(c: &KubeProxyConfiguration, problems: &mut Collector) -> Ipvs
         tcp_timeout: kernel_duration(ipvs.tcp_timeout),
         tcp_fin_timeout: kernel_duration(ipvs.tcp_fin_timeout),
         udp_timeout: kernel_duration(ipvs.udp_timeout),
+        // A flag alone says so.
+        drain_limit: None,
     }
 }
 
@@ -104,7 +106,7 @@ pub(super) fn conntrack(c: &KubeProxyConfiguration, problems: &mut Collector) ->
     }
 }
 
-fn check_not_negative(path: &str, duration: GoDuration, problems: &mut Collector) {
+pub(super) fn check_not_negative(path: &str, duration: GoDuration, problems: &mut Collector) {
     if duration.is_negative() {
         problems.invalid(path, &duration, NOT_NEGATIVE);
     }

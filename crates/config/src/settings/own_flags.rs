@@ -1,5 +1,7 @@
 //! Settings that only flags have: Ferrule's own, and where the API server is.
 
+use std::time::Duration;
+
 use ferrule_kernel::iptables::AccessPolicy;
 use ferrule_kernel::sandbox::Level;
 use ferrule_model::parse_cidr;
@@ -8,8 +10,10 @@ use ipnet::IpNet;
 
 use super::Collector;
 use super::cidr::flaw_after;
+use super::modes::check_not_negative;
 use crate::cli::{CommandLine, flags};
 use crate::gates::Gates;
+use crate::go::GoDuration;
 
 /// The values of flags that have no field in the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub struct FlagOnly {
     pub external_ip_cidrs: Vec<String>,
     /// `--iptables-access`
     pub iptables_access: String,
+    /// `--ipvs-drain-limit`
+    pub ipvs_drain_limit: GoDuration,
 }
 
 impl Default for FlagOnly {
@@ -31,6 +37,7 @@ impl Default for FlagOnly {
             sandbox: name(Level::default()).to_owned(),
             external_ip_cidrs: Vec::new(),
             iptables_access: access_name(AccessPolicy::default()).to_owned(),
+            ipvs_drain_limit: GoDuration::ZERO,
         }
     }
 }
@@ -43,6 +50,7 @@ impl FlagOnly {
             sandbox: line.text(flags::SANDBOX),
             external_ip_cidrs: line.texts(flags::ALLOWED_EXTERNAL_IP_CIDRS),
             iptables_access: line.text(flags::IPTABLES_ACCESS),
+            ipvs_drain_limit: line.duration(flags::IPVS_DRAIN_LIMIT),
         }
     }
 }
@@ -80,6 +88,13 @@ pub(super) fn iptables_access(given: &FlagOnly, problems: &mut Collector) -> Acc
         problems.unsupported("--iptables-access", &given.iptables_access, &POLICIES.map(access_name));
     }
     policy.unwrap_or_default()
+}
+
+/// Zero means that there is no limit.
+pub(super) fn ipvs_drain_limit(given: &FlagOnly, problems: &mut Collector) -> Option<Duration> {
+    let limit = given.ipvs_drain_limit;
+    check_not_negative("--ipvs-drain-limit", limit, problems);
+    Some(limit.to_std()).filter(|limit| !limit.is_zero())
 }
 
 pub(super) fn external_ips(given: &FlagOnly, gates: &Gates, problems: &mut Collector) -> ExternalIps {

@@ -233,6 +233,8 @@ pub struct IpvsSettings {
     pub tcp_fin_timeout: KernelValue<Duration>,
     /// Idle time of UDP flows.
     pub udp_timeout: KernelValue<Duration>,
+    /// How long a real server that left may keep its connections, if there is a limit.
+    pub drain_limit: Option<Duration>,
 }
 
 /// What userspace mode alone wants.

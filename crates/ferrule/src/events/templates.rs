@@ -1,6 +1,6 @@
 //! The Events there are, with their reasons and texts.
 
-use ferrule_backends::Advice;
+use ferrule_backends::{Advice, Note};
 use ferrule_model::{Diagnostic, NodeName, ObjectKind, Problem, ServiceName};
 
 use super::record::{EventRecord, Regarding, Severity};
@@ -62,6 +62,15 @@ pub fn failed_to_start_service_check(
 /// What an operator should know about the proxy mode.
 pub fn mode_advice(node: &NodeName, advice: Advice) -> EventTemplate {
     EventTemplate::warning(advice.reason, START, about_node(node), advice.text.to_owned())
+}
+
+/// A backend found something that an operator should know.
+pub fn backend_note(node: &NodeName, reason: &'static str, found: &Note) -> EventTemplate {
+    let text = match &found.detail {
+        Some(detail) => format!("{} ({detail})", found.message),
+        None => found.message.to_owned(),
+    };
+    EventTemplate::warning(reason, START, about_node(node), text)
 }
 
 /// Kernel settings could not be written.

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::mpsc::SyncSender as Sender;
 
-use ferrule_kernel::interfaces::AddressWatch;
+use ferrule_kernel::interfaces::{AddressWatch, SERVICE_INTERFACE};
 use ferrule_kernel::netlink::{Heard, Listener, NetlinkError};
 use ferrule_kernel::threads;
 use tracing::{error, info};
@@ -25,9 +25,11 @@ pub enum WatchError {
 
 /// Watches from now on, until the loop ends.
 pub(super) fn start(events: Sender<Event>) -> Result<(), WatchError> {
-    let watch = AddressWatch::open().map_err(WatchError::Netlink)?;
+    // What is on that interface are addresses of Services, not of the node.
+    let open = || AddressWatch::open_ignoring(SERVICE_INTERFACE);
+    let watch = open().map_err(WatchError::Netlink)?;
     let work = move || {
-        let listener = Listener { open: AddressWatch::open, read: AddressWatch::changed };
+        let listener = Listener { open, read: AddressWatch::changed };
         let _ = listener.run(Some(watch), |heard| pass_on(heard, &events));
     };
     threads::spawn("address-watch", work).map(drop).map_err(WatchError::Thread)

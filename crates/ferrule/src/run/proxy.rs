@@ -320,7 +320,7 @@ impl Proxy {
             Repair::None => log_success(family, purpose, report, *took),
         }
         log_rejected(family, &report.rejected);
-        notes::log_all(&report.notes);
+        notes::report_all(&report.notes, &self.observer.status().events);
         state.status.succeeded(report, *took);
         self.observer.succeeded(family, report, *took);
         if std::mem::take(&mut state.is_blocked) {

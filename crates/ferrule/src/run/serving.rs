@@ -167,7 +167,7 @@ impl Serving {
     }
 
     fn update_addresses(&mut self) -> bool {
-        match interfaces::addresses() {
+        match interfaces::node_addresses() {
             Ok(addresses) => self.proxy.set_addresses(addresses.into_iter().map(|found| found.address)),
             Err(error) => {
                 let err = with_causes(&error);

@@ -178,7 +178,7 @@ impl Starting {
         let options = mode_options(settings, &node.host_ips);
         notes::log_all(&self.backend.prepare_host(&options)?);
         let opened = self.backend.open(&served, &options)?;
-        notes::log_all(&opened.notes);
+        notes::report_all(&opened.notes, &self.status.events);
         for source in self.backend.scrape_sources() {
             self.status.metrics.add_source(source)?;
         }
@@ -187,7 +187,7 @@ impl Starting {
         // Subscribed before the addresses are listed, so that no change is missed.
         address_watch::start(self.events_tx.clone())?;
         let interface_addresses: BTreeSet<IpAddr> =
-            interfaces::addresses()?.into_iter().map(|found| found.address).collect();
+            interfaces::node_addresses()?.into_iter().map(|found| found.address).collect();
         let site = Site { name: self.name.clone(), families: served.clone(), interface_addresses };
         let view = node_view(settings, &options, &*self.backend, &site);
         let checks = ServiceChecks::start(Arc::clone(&self.status), &http);

@@ -50,6 +50,7 @@ impl Running {
                 sync_period: Duration::from_millis(20),
                 localhost_node_ports: false,
                 node_port_blocks: Vec::new(),
+                ipvs: ferrule_backends::IpvsOptions::default(),
             };
             let opened = backend.open(&[IpFamily::V4], &options).expect("memory");
             let metrics = Metrics::new(&Gates::default(), backend.metrics()).expect("declarations");

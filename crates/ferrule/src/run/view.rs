@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use ferrule_backends::{Backend, ModeOptions};
+use ferrule_backends::{Backend, IpvsOptions, ModeOptions};
+use ferrule_kernel::ipvs::Timeouts;
 use ferrule_model::{IpFamily, Node, NodeIps, NodeName};
 use ferrule_plan::NodeView;
 
 use crate::http::ListenAddresses;
 use ferrule_config::resolve::{local_detection, node_ports};
-use ferrule_config::settings::Settings;
+use ferrule_config::settings::{IpvsSettings, KernelValue, Settings};
 
 /// What is known of this node beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,26 @@ pub(super) fn mode_options(settings: &Settings, host_ips: &[IpAddr]) -> ModeOpti
         sync_period: settings.sync.period,
         localhost_node_ports: settings.localhost_node_ports,
         node_port_blocks: node_ports(&settings.node_port_addresses, &ips).blocks,
+        ipvs: ipvs_options(&settings.ipvs),
+    }
+}
+
+fn ipvs_options(settings: &IpvsSettings) -> IpvsOptions {
+    // Parts of a second are left out, as kube-proxy does; 0 leaves the kernel's value.
+    let seconds = |timeout: KernelValue<Duration>| match timeout {
+        KernelValue::Keep => 0,
+        KernelValue::Set(timeout) => u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX),
+    };
+    IpvsOptions {
+        scheduler: settings.scheduler.clone(),
+        exclude_cidrs: settings.exclude_cidrs.clone(),
+        strict_arp: settings.strict_arp,
+        timeouts: Timeouts {
+            tcp: seconds(settings.tcp_timeout),
+            tcp_fin: seconds(settings.tcp_fin_timeout),
+            udp: seconds(settings.udp_timeout),
+        },
+        drain_limit: settings.drain_limit,
     }
 }
 

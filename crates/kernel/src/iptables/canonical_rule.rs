@@ -70,6 +70,7 @@ impl Clause {
             "--or-mark" => self.set_mark(|value| masked(value, |mark| mark)),
             "--set-xmark" => self.respell(|value| masked(value, |_| u32::MAX)),
             "--probability" => self.respell(probability),
+            "--vproto" => self.respell(protocol_number),
             // Defaults, which are printed but need not be written.
             "--rsource" => return None,
             "--mask" if self.is(&["255.255.255.255", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"]) => {
@@ -102,6 +103,17 @@ impl Clause {
             }
         }
     }
+}
+
+/// A protocol that is written by its name and printed as a number.
+fn protocol_number(value: &str) -> Option<String> {
+    let number = match value {
+        "tcp" => "6",
+        "udp" => "17",
+        "sctp" => "132",
+        _ => return None,
+    };
+    Some(number.to_owned())
 }
 
 /// An address without a prefix length is one host.

@@ -89,18 +89,16 @@ pub(super) fn write_change(writer: &mut Writer, change: &IpvsChange, family: u16
         }
         IpvsChange::AddServer { service, server } => {
             begin(writer, NEW_SERVER);
-            write_service_id(writer, service);
-            write_server(writer, server);
+            write_server(writer, service, server);
         }
         IpvsChange::SetServer { service, server } => {
             begin(writer, SET_SERVER);
-            write_service_id(writer, service);
-            write_server(writer, server);
+            write_server(writer, service, server);
         }
         IpvsChange::DeleteServer { service, server } => {
             begin(writer, DELETE_SERVER);
             write_service_id(writer, service);
-            writer.nest_unmarked(SERVER, |writer| identify_server(writer, server));
+            writer.nest_unmarked(SERVER, |writer| identify_server(writer, service, server));
         }
     });
 }
@@ -170,16 +168,16 @@ fn write_service_id(writer: &mut Writer, id: &VirtualServerId) {
 }
 
 fn identify_service(writer: &mut Writer, id: &VirtualServerId) {
-    let family = if id.address.is_ipv4() { IPV4 } else { IPV6 };
-    writer.bytes(service::FAMILY, &family.to_ne_bytes());
+    writer.bytes(service::FAMILY, &family_of(id.address).to_ne_bytes());
     writer.bytes(service::PROTOCOL, &u16::from(id.protocol).to_ne_bytes());
     write_address(writer, service::ADDRESS, id.address);
     writer.bytes(service::PORT, &id.port.to_be_bytes());
 }
 
-fn write_server(writer: &mut Writer, server: &RealServer) {
+fn write_server(writer: &mut Writer, service: &VirtualServerId, server: &RealServer) {
+    write_service_id(writer, service);
     writer.nest_unmarked(SERVER, |writer| {
-        identify_server(writer, &server.address);
+        identify_server(writer, service, &server.address);
         writer.bytes(server::FORWARDING, &MASQUERADE.to_ne_bytes());
         writer.bytes(server::WEIGHT, &server.weight.to_ne_bytes());
         writer.bytes(server::UPPER_THRESHOLD, &0_u32.to_ne_bytes());
@@ -187,9 +185,17 @@ fn write_server(writer: &mut Writer, server: &RealServer) {
     });
 }
 
-fn identify_server(writer: &mut Writer, address: &SocketAddr) {
+fn identify_server(writer: &mut Writer, service: &VirtualServerId, address: &SocketAddr) {
     write_address(writer, server::ADDRESS, address.ip());
     writer.bytes(server::PORT, &address.port().to_be_bytes());
+    if address.is_ipv4() != service.address.is_ipv4() {
+        // Said so that the kernel rejects it: it would take a part of the address for one of the other family.
+        writer.bytes(server::FAMILY, &family_of(address.ip()).to_ne_bytes());
+    }
+}
+
+fn family_of(address: IpAddr) -> u16 {
+    if address.is_ipv4() { IPV4 } else { IPV6 }
 }
 
 fn write_address(writer: &mut Writer, kind: u16, address: IpAddr) {

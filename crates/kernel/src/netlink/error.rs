@@ -21,6 +21,17 @@ impl Rejection {
         Self { errno, message: None, offset: None }
     }
 
+    /// Whether it is about us or the whole kernel, not about the object of the request.
+    pub fn is_general(&self) -> bool {
+        use rustix::io::Errno;
+        [Errno::PERM, Errno::NOMEM, Errno::NOBUFS].into_iter().any(|errno| self.is(errno))
+    }
+
+    /// Whether there is no such thing.
+    pub fn is_not_found(&self) -> bool {
+        self.is(rustix::io::Errno::NOENT)
+    }
+
     /// Whether this is the error code.
     pub fn is(&self, errno: rustix::io::Errno) -> bool {
         self.errno == errno.raw_os_error()

@@ -44,7 +44,7 @@ fn virtual_and_real_servers_look_as_those_of_ipvsadm() {
         let mut shown: Vec<_> = shown.lines().map(str::trim_end).collect();
         shown.sort_unstable();
         let expected = [
-            "--add-service --sctp-service 10.0.0.2:7 -s mh -b mh-port",
+            "-A --sctp-service 10.0.0.2:7 -s mh -b mh-port",
             "-A -t 10.0.0.1:80 -s rr",
             "-A -t [fd00::1]:80 -s rr -p 10800",
             "-A -u 10.0.0.1:53 -s wrr",

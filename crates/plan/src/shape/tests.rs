@@ -34,8 +34,8 @@ fn kinds() -> Vec<FrontendKind> {
     let ranges: Arc<[IpNet]> = vec!["192.0.2.0/24".parse().expect("a block")].into();
     vec![
         FrontendKind::ClusterIp,
-        FrontendKind::LoadBalancer { source_ranges: None },
-        FrontendKind::LoadBalancer { source_ranges: Some(ranges) },
+        FrontendKind::LoadBalancer { source_ranges: None, own_ranges: 0 },
+        FrontendKind::LoadBalancer { source_ranges: Some(ranges), own_ranges: 0 },
         FrontendKind::ExternalIp,
         FrontendKind::NodePort,
     ]

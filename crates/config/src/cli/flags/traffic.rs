@@ -27,6 +27,16 @@ pub const FLAGS: &[Flag] = &[
         doc: "How iptables rules are read and written: netlink talks to the kernel where the node uses the nft variant, and falls back to the programs where that does not work; programs always runs iptables-save and iptables-restore.",
     },
     Flag {
+        name: "ipvs-drain-limit",
+        short: None,
+        kind: FlagKind::Duration,
+        default: "0s",
+        field: "",
+        with_config_file: WithConfigFile::Counts,
+        lifecycle: Lifecycle::Current,
+        doc: "ipvs mode: how long an endpoint that left may keep its connections before they are cut; 0s waits for them without a limit, as kube-proxy does.",
+    },
+    Flag {
         name: "proxy-mode",
         short: None,
         kind: FlagKind::ProxyMode,

@@ -15,7 +15,12 @@ const EXPECTED: &str = "FERRULE_TEST_IPVS";
 /// Runs a test in a network namespace of its own, if the kernel has IPVS.
 pub fn with_ipvs(test: impl FnOnce(Ipvs) + Send + 'static) {
     in_namespace(|| match Ipvs::open_loaded().unwrap() {
-        Some(ipvs) => test(ipvs),
+        Some(ipvs) => {
+            // Without a routing table, which the first address makes, the kernel takes all addresses to be broadcasts and rejects
+            // IPv4 servers.
+            printed("ip", &["link", "set", "lo", "up"]);
+            test(ipvs);
+        }
         None => skip("no IPVS"),
     });
 }

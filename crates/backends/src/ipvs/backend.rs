@@ -1,0 +1,166 @@
+//! ipvs mode as a [`Backend`].
+
+use std::sync::Arc;
+
+use ferrule_kernel::iptables::{AccessPolicy, IptablesError, TableAccess, legacy};
+use ferrule_kernel::ipvs::Ipvs as IpvsClient;
+use ferrule_model::{IpFamily, PerFamily, with_causes};
+use ferrule_plan::{ProxyMode, Quirks};
+
+use super::dataplane::{AnyTables, IpvsDataplane};
+use super::host;
+use super::kernel::{Kernel, NO_IPVS};
+use super::leftovers::remove_leftovers;
+use super::rules::{JUMPS, chain_names};
+use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
+use crate::iptables::metrics::RESTORE_FAILURES;
+use crate::metrics::MetricDeclaration;
+use crate::static_rules::{StaticWatch, WatchedTables};
+use crate::{
+    Advice, Backend, BackendError, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened, Probe, Rights,
+    RuleEventSink, Severity, foreign_commits, iptables, table_family,
+};
+
+/// ipvs mode.
+#[derive(Debug, Default)]
+pub struct Ipvs {
+    policy: AccessPolicy,
+    /// How rules can be written, by family; `None` before the probe.
+    access: Option<PerFamily<TableAccess>>,
+    opened: Vec<OpenedFamily>,
+}
+
+#[derive(Debug)]
+struct OpenedFamily {
+    family: IpFamily,
+    access: TableAccess,
+    /// Under which our commits are announced, if they are.
+    portid: Option<u32>,
+    bound: BoundAddresses,
+}
+
+static METRICS: [&MetricDeclaration; 1] = [&RESTORE_FAILURES];
+
+impl Backend for Ipvs {
+    fn mode(&self) -> ProxyMode {
+        ProxyMode::Ipvs
+    }
+
+    fn set_iptables_access(&mut self, policy: AccessPolicy) {
+        self.policy = policy;
+    }
+
+    fn quirks(&self) -> Quirks {
+        Quirks::IPVS
+    }
+
+    fn metrics(&self) -> &'static [&'static MetricDeclaration] {
+        &METRICS
+    }
+
+    fn advice(&self, _: ModeChoice) -> Option<Advice> {
+        let text = "The ipvs proxier has been deprecated and will be disabled by default in Kubernetes 1.40 and removed \
+                    in Kubernetes 1.43. Migrate to the 'nftables' proxier instead. Ferrule keeps ipvs mode.";
+        Some(Advice { reason: "IPVSDeprecation", text })
+    }
+
+    /// The kernel loads the modules of schedulers and sets itself; programs are needed for the legacy variant alone.
+    fn rights(&self) -> Rights {
+        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: true }
+    }
+
+    fn probe(&mut self) -> Probe {
+        if let Err(error) = kernel_has_ipvs() {
+            let text = with_causes(&error);
+            return Probe::nothing_works(|| BackendError::new(text.clone()));
+        }
+        let (mut families, mut usable, mut notes) = (PerFamily::default(), PerFamily::default(), Vec::new());
+        for family in IpFamily::BOTH {
+            let probed = TableAccess::choose(table_family(family), self.policy).and_then(|chosen| {
+                notes.extend(chosen.fallback.as_ref().map(|error| iptables::fallback_note(family, error)));
+                chosen.access.probe().map(|()| chosen.access)
+            });
+            let failed = |error| BackendError::new("preparing ipvs mode").caused_by(error).in_family(family);
+            families.set(family, probed.map(|access| usable.set(family, access)).map_err(failed));
+        }
+        self.access = Some(usable);
+        Probe { families, notes }
+    }
+
+    fn prepare_host(&mut self, options: &ModeOptions) -> Result<Vec<Note>, BackendError> {
+        host::prepare(&options.ipvs)
+    }
+
+    fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
+        let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
+        let usable = self.access.unwrap_or_default();
+        for (family, access) in usable.iter().filter(|(family, _)| families.contains(family)) {
+            let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
+            opened.notes.push(note.with_detail(access.name()));
+            let tables = open_tables(family, *access)?;
+            let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, options);
+            let (portid, bound) = (dataplane.portid(), dataplane.bound());
+            self.opened.push(OpenedFamily { family, access: *access, portid, bound });
+            opened.dataplanes.set(family, Box::new(dataplane));
+        }
+        if families.contains(&IpFamily::V6) {
+            opened.notes.extend(host::forwarding_note());
+        }
+        Ok(opened)
+    }
+
+    fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
+        let addresses = self.opened.iter();
+        let addresses = addresses
+            .map(|opened| WatchedAddresses { family: opened.family, bound: opened.bound.clone() })
+            .collect();
+        watch_interface(addresses, Arc::clone(&sink))?;
+        let mut families: Vec<WatchedTables<AnyTables>> = Vec::new();
+        for opened in self.opened.iter().filter(|opened| opened.portid.is_some()) {
+            let reader = open_tables(opened.family, opened.access)?;
+            families.push(WatchedTables { family: opened.family, reader });
+        }
+        // Where the kernel does not announce changes, rules are verified every period.
+        if families.is_empty() {
+            return Ok(());
+        }
+        let own = self.opened.iter().filter_map(|opened| opened.portid).collect();
+        let watch = StaticWatch { families, chains: chain_names(), jumps: &JUMPS };
+        foreign_commits::watch(own, watch, sink)
+    }
+
+    fn in_use(&self) -> InUse {
+        let mut iptables = PerFamily::default();
+        for opened in &self.opened {
+            iptables.set(opened.family, opened.access);
+        }
+        InUse { mode: self.mode(), iptables }
+    }
+
+    fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        let chains = match in_use.map(|in_use| in_use.mode) {
+            Some(ProxyMode::Ipvs | ProxyMode::Userspace) => return Ok(Vec::new()),
+            Some(ProxyMode::Iptables) => iptables::remove_ipvs_leftovers().map(|removed| removed.chains),
+            // Its chains went with those of iptables mode: many are used by both.
+            Some(ProxyMode::Nftables) | None => Ok(0),
+        };
+        let objects = remove_leftovers()?;
+        let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };
+        Ok(vec![leftover("chains", chains?), leftover("virtual servers, sets and interfaces", objects)])
+    }
+}
+
+fn kernel_has_ipvs() -> Result<(), BackendError> {
+    match IpvsClient::open() {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(BackendError::new(NO_IPVS)),
+        Err(error) => Err(BackendError::new("preparing ipvs mode").caused_by(error)),
+    }
+}
+
+fn open_tables(family: IpFamily, access: TableAccess) -> Result<AnyTables, BackendError> {
+    let failed = |error: IptablesError| {
+        BackendError::new("opening the iptables rules").caused_by(error).in_family(family)
+    };
+    access.open().map_err(failed)
+}

@@ -1,0 +1,373 @@
+//! Keeps one family's virtual servers, sets, addresses and rules in line with the plan.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ferrule_kernel::ipset::SetSpec;
+use ferrule_kernel::iptables::RuleText;
+use ferrule_kernel::ipvs::VirtualServerId;
+use ferrule_kernel::port::XTables;
+use ferrule_model::IpFamily;
+use ferrule_plan::{FamilyPlan, NodeTraffic, PlanDelta};
+use ipnet::IpNet;
+
+use super::drain::Draining;
+use super::edit::{Comparison, Edit};
+use super::kernel::{Held, Kernel, Known, Missing, scheduler};
+use super::patch::patch;
+use super::rules::{RuleInput, rules};
+use super::sets::{SETS, specs};
+use super::wanted::{Touched, Wanted};
+use super::watch::BoundAddresses;
+use super::write::Written;
+use crate::iptables::metrics::RESTORE_FAILURES;
+use crate::metrics::Sample;
+use crate::static_rules::StaticTables;
+use crate::{
+    BackendError, Cost, Dataplane, ModeOptions, Note, Patch, Severity, SyncOutcome, SyncReport, Trigger,
+};
+
+/// One family's tables, whatever they are read and written by.
+pub(super) type AnyTables = Box<dyn XTables + Send>;
+
+/// One family in ipvs mode.
+pub(super) struct IpvsDataplane {
+    pub(super) kernel: Kernel,
+    pub(super) tables: StaticTables<AnyTables>,
+    pub(super) family: IpFamily,
+    pub(super) specs: [SetSpec; SETS],
+    scheduler: Arc<str>,
+    excluded: Vec<IpNet>,
+    period: Duration,
+    pub(super) wanted: Wanted,
+    /// What the kernel holds. Nothing before the first sync and after a failure.
+    held: Option<Held>,
+    /// The virtual servers that are ours, if `held` is not known.
+    ours: BTreeSet<VirtualServerId>,
+    pub(super) draining: Draining,
+    /// What the rules in the tables were made from.
+    pub(super) rule_input: Option<RuleInput>,
+    pub(super) bound: BoundAddresses,
+    /// What was rejected by the last sync.
+    pub(super) rejected: BTreeSet<String>,
+    /// What was noted before: others' virtual servers, external addresses of this node.
+    noted: BTreeSet<String>,
+}
+
+/// How a sync came about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The plan changed.
+    Change,
+    /// The kernel was read, and an earlier run had written here or not.
+    Read { was_ours: bool },
+}
+
+impl IpvsDataplane {
+    /// Reads and writes nothing yet.
+    pub(super) fn new(kernel: Kernel, tables: AnyTables, family: IpFamily, options: &ModeOptions) -> Self {
+        let of_family = |block: &&IpNet| IpFamily::of(block.addr()) == family;
+        Self {
+            kernel,
+            tables: StaticTables::new(tables),
+            family,
+            specs: specs(family),
+            scheduler: scheduler(&options.ipvs.scheduler),
+            excluded: options.ipvs.exclude_cidrs.iter().filter(of_family).copied().collect(),
+            period: options.sync_period,
+            wanted: Wanted::default(),
+            held: None,
+            ours: BTreeSet::new(),
+            draining: Draining::with_limit(options.ipvs.drain_limit),
+            rule_input: None,
+            bound: BoundAddresses::default(),
+            rejected: BTreeSet::new(),
+            noted: BTreeSet::new(),
+        }
+    }
+
+    /// The addresses that are on the interface, shared with what watches it.
+    pub(super) fn bound(&self) -> BoundAddresses {
+        self.bound.clone()
+    }
+
+    /// The netlink portid that notifications of our own rules carry, where there are any.
+    pub(super) fn portid(&self) -> Option<u32> {
+        self.tables.portid()
+    }
+
+    fn change(
+        &mut self,
+        mut held: Held,
+        plan: &FamilyPlan,
+        delta: &PlanDelta,
+    ) -> Result<SyncReport, BackendError> {
+        let touched = if delta.node {
+            self.wanted = Wanted::from_plan(plan, &self.scheduler);
+            None
+        } else {
+            Some(self.wanted.apply(plan, delta))
+        };
+        let written = self.bring_in_line(&mut held, plan, touched.as_ref(), Order::RulesFirst);
+        self.finish(held, written, Origin::Change)
+    }
+
+    fn read_and_correct(&mut self, plan: &FamilyPlan) -> Result<SyncReport, BackendError> {
+        self.wanted = Wanted::from_plan(plan, &self.scheduler);
+        let (mut held, missing) = self.read(&plan.node)?;
+        let was_ours = !missing.link;
+        let order = self.order().map_err(rules_failed)?;
+        let made = self.make(missing, &mut held)?;
+        self.forget_rules(&held);
+        let written = self.bring_in_line(&mut held, plan, None, order);
+        let written = written.map(|written| written.with_made(made));
+        self.finish(held, written, Origin::Read { was_ours })
+    }
+
+    /// The rules are compared with what is there, and not with what we wrote.
+    fn forget_rules(&mut self, held: &Held) {
+        let there = RuleInput { filled: held.filled(), closed_to_node: BTreeSet::new() };
+        let known = self.rule_input.take().unwrap_or_default();
+        self.rule_input = Some(known.or(&there));
+        self.tables.doubt();
+    }
+
+    fn read(&mut self, node: &NodeTraffic) -> Result<(Held, Missing), BackendError> {
+        let ours = match self.held.take() {
+            Some(held) => held.services.into_keys().collect(),
+            None => std::mem::take(&mut self.ours),
+        };
+        let known =
+            Known { family: self.family, specs: &self.specs, ours, host_addresses: &node.host_addresses };
+        let read = Held::read(&mut self.kernel, &known);
+        let (mut held, missing) = read.map_err(|error| {
+            self.ours = known.ours;
+            error.in_family(self.family)
+        })?;
+        self.adopt_equal(&mut held);
+        self.bound.set(&held.addresses);
+        Ok((held, missing))
+    }
+
+    /// A virtual server that is just as we want it is taken for ours.
+    fn adopt_equal(&self, held: &mut Held) {
+        let is_equal = |id: &VirtualServerId, foreign: &super::kernel::HeldService| {
+            self.wanted.service(id).is_some_and(|wanted| {
+                let servers: BTreeSet<_> = wanted.real_servers().collect();
+                wanted.server == foreign.server
+                    && foreign.servers.keys().all(|server| servers.contains(server))
+            })
+        };
+        let equal: Vec<VirtualServerId> =
+            held.foreign.iter().filter(|(id, service)| is_equal(id, service)).map(|(id, _)| *id).collect();
+        for id in equal {
+            held.services.extend(held.foreign.remove_entry(&id));
+        }
+    }
+
+    fn make(&mut self, missing: Missing, held: &mut Held) -> Result<usize, BackendError> {
+        let made = missing.make(&mut self.kernel, &self.specs, held);
+        made.map_err(|error| error.in_family(self.family))
+    }
+
+    /// Chains of iptables mode still serve: they go, by being replaced, once the virtual servers can take over.
+    fn order(&mut self) -> Result<Order, ferrule_kernel::iptables::IptablesError> {
+        if self.rule_input.is_some() {
+            return Ok(Order::RulesFirst);
+        }
+        let services = self.tables.chain("nat", "KUBE-SERVICES")?.unwrap_or_default();
+        let of_iptables = ["KUBE-SVC-", "KUBE-EXT-", "KUBE-FW-"];
+        let is_old = |rule: &&str| of_iptables.iter().any(|chain| rule.contains(chain));
+        let has_old = services.iter().map(RuleText::as_str).find(is_old).is_some();
+        Ok(if has_old { Order::NatLast } else { Order::RulesFirst })
+    }
+
+    fn bring_in_line(
+        &mut self,
+        held: &mut Held,
+        plan: &FamilyPlan,
+        touched: Option<&Touched>,
+        order: Order,
+    ) -> Result<Written, BackendError> {
+        let wanted = self.wanted.rule_input();
+        let interim = self.rule_input.as_ref().map_or_else(|| wanted.clone(), |was| was.or(&wanted));
+        let mut written = Written::default();
+        let before = rules(&plan.node, &interim);
+        match order {
+            Order::RulesFirst => self.write_rules(&before, interim.clone(), &mut written)?,
+            Order::NatLast => {
+                self.write_rules(&before.of_tables(&["filter"]), interim.clone(), &mut written)?;
+            }
+        }
+        let edit = self.compare(held, touched, &BTreeSet::new());
+        let refused = self.add_entries(held, &edit.add_entries, &mut written)?;
+        let blocked = refused.blocked_services(&self.wanted);
+        let edit = if blocked.is_empty() { edit } else { self.compare(held, touched, &blocked) };
+        self.open(held, &edit, &refused, &mut written)?;
+        self.close(held, &edit, &mut written)?;
+        if order == Order::NatLast || interim != wanted {
+            self.write_rules(&rules(&plan.node, &wanted), wanted, &mut written)?;
+        }
+        self.count_connections(held, Instant::now(), &mut written)?;
+        Ok(written)
+    }
+
+    fn compare(&self, held: &Held, touched: Option<&Touched>, blocked: &BTreeSet<VirtualServerId>) -> Edit {
+        let comparison = Comparison {
+            wanted: &self.wanted,
+            held,
+            draining: &self.draining,
+            excluded: &self.excluded,
+            blocked,
+        };
+        match touched {
+            Some(touched) => Edit::of_touched(&comparison, touched),
+            None => Edit::of_everything(&comparison),
+        }
+    }
+
+    fn finish(
+        &mut self,
+        held: Held,
+        written: Result<Written, BackendError>,
+        origin: Origin,
+    ) -> Result<SyncReport, BackendError> {
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => {
+                self.ours = held.services.into_keys().collect();
+                return Err(error.in_family(self.family));
+            }
+        };
+        let outcome = match origin {
+            _ if written.is_nothing() => SyncOutcome::UpToDate,
+            Origin::Change => SyncOutcome::Incremental,
+            Origin::Read { was_ours: true } => SyncOutcome::Rewritten,
+            Origin::Read { was_ours: false } => SyncOutcome::Created,
+        };
+        let mut notes = self.foreign_notes(&held);
+        notes.extend(self.node_address_notes());
+        self.held = Some(held);
+        let rejected = self.report_rejected(written.rejected);
+        Ok(SyncReport {
+            written: written.made,
+            removed: written.removed,
+            commits: written.commits,
+            outcome,
+            deferred: self.draining.deferred(Instant::now()),
+            quarantined: rejected.len(),
+            rejected,
+            samples: Vec::new(),
+            notes,
+        })
+    }
+
+    /// Names what is others' once.
+    fn foreign_notes(&mut self, held: &Held) -> Vec<Note> {
+        let servers = held.foreign.keys().filter(|id| self.wanted.service(id).is_none());
+        let mut others: Vec<String> = servers.map(ToString::to_string).collect();
+        if self.family == IpFamily::V4 {
+            others.extend(held.fwmarks.iter().map(|mark| format!("fwmark {mark}")));
+        }
+        others.retain(|other| self.noted.insert(other.clone()));
+        let message = "Virtual servers of other programs are left alone";
+        let note =
+            || Note::new(Severity::Info, message).in_family(self.family).with_detail(others.join(", "));
+        (!others.is_empty()).then(note).into_iter().collect()
+    }
+
+    /// Addresses of Services that this node has itself.
+    fn node_address_notes(&mut self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        for (address, owner) in self.wanted.on_node() {
+            if self.noted.insert(format!("node {address}")) {
+                let message =
+                    "An address of a Service is this node's own: it is served, and not bound to kube-ipvs0";
+                let note = Note::new(Severity::Warning, message).in_family(self.family);
+                notes
+                    .push(note.with_detail(format!("{address} of {owner}")).as_event("ServiceAddressOnNode"));
+            }
+        }
+        notes
+    }
+
+    pub(super) fn restore_failed(&self, error: ferrule_kernel::iptables::IptablesError) -> BackendError {
+        let sample = Sample::increment(&RESTORE_FAILURES, self.family);
+        rules_failed(error).counted(vec![sample])
+    }
+}
+
+/// When the rules are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Before anything can be reached.
+    RulesFirst,
+    /// Table nat last, since its chains are those of another mode that still serves.
+    NatLast,
+}
+
+fn rules_failed(error: ferrule_kernel::iptables::IptablesError) -> BackendError {
+    BackendError::new("syncing the iptables rules of ipvs mode").caused_by(error)
+}
+
+impl Dataplane for IpvsDataplane {
+    fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
+        match (self.held.take(), trigger) {
+            (Some(held), Trigger::Changed(delta)) => self.change(held, plan, delta),
+            (held, Trigger::Changed(_) | Trigger::Verify { .. } | Trigger::Repair { .. }) => {
+                self.held = held;
+                self.read_and_correct(plan)
+            }
+        }
+    }
+
+    /// Counts the connections of real servers that drain.
+    fn run_deferred(&mut self) -> Result<SyncReport, BackendError> {
+        // After a failure the next sync sees to it.
+        let Some(mut held) = self.held.take() else { return Ok(SyncReport::default()) };
+        let mut written = Written::default();
+        let counted = self.count_connections(&mut held, Instant::now(), &mut written);
+        self.ours = if counted.is_err() { held.services.keys().copied().collect() } else { BTreeSet::new() };
+        counted.map_err(|error| error.in_family(self.family))?;
+        self.held = Some(held);
+        let Written { made: written, removed, commits, .. } = written;
+        let deferred = self.draining.deferred(Instant::now());
+        Ok(SyncReport { written, removed, commits, deferred, ..SyncReport::default() })
+    }
+
+    fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
+        let wanted = Wanted::from_plan(plan, &self.scheduler);
+        let ours = match &self.held {
+            Some(held) => held.services.keys().copied().collect(),
+            None => self.ours.clone(),
+        };
+        let known = Known {
+            family: self.family,
+            specs: &self.specs,
+            ours,
+            host_addresses: &plan.node.host_addresses,
+        };
+        let (held, missing) =
+            Held::read(&mut self.kernel, &known).map_err(|error| error.in_family(self.family))?;
+        let comparison = Comparison {
+            wanted: &wanted,
+            held: &held,
+            draining: &self.draining,
+            excluded: &self.excluded,
+            blocked: &BTreeSet::new(),
+        };
+        let edit = Edit::of_everything(&comparison);
+        let correction =
+            self.tables.compare(&rules(&plan.node, &wanted.rule_input())).map_err(rules_failed)?;
+        Ok(patch(&missing, &self.specs, &edit, &correction))
+    }
+
+    fn verify_interval(&self) -> Option<Duration> {
+        Some(self.period)
+    }
+
+    fn cost(&self) -> Cost {
+        if self.tables.portid().is_some() { Cost::Cpu } else { Cost::WallClock }
+    }
+}

@@ -1,0 +1,113 @@
+//! Watches the interface of ipvs mode: another program that removes it, or an address of it, cuts Services off.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ferrule_kernel::interfaces::{InterfaceEvents, InterfaceWatch};
+use ferrule_kernel::netlink::{Heard, Listener};
+use ferrule_kernel::threads;
+use ferrule_model::{IpFamily, with_causes};
+
+use super::kernel::INTERFACE;
+use crate::rule_events::unwatched;
+use crate::{BackendError, Drift, Note, RuleEvent, RuleEventSink, Severity};
+
+/// The addresses that one family has on the interface, as far as we know. Shared by clones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BoundAddresses(Arc<Mutex<BTreeSet<IpAddr>>>);
+
+impl BoundAddresses {
+    pub(super) fn set(&self, addresses: &BTreeSet<IpAddr>) {
+        self.locked().clone_from(addresses);
+    }
+
+    pub(super) fn insert(&self, address: IpAddr) {
+        self.locked().insert(address);
+    }
+
+    pub(super) fn remove(&self, address: IpAddr) {
+        self.locked().remove(&address);
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        self.locked().contains(&address)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.locked().is_empty()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeSet<IpAddr>> {
+        // No change of it can fail half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One family's addresses.
+pub(super) struct WatchedAddresses {
+    pub family: IpFamily,
+    pub bound: BoundAddresses,
+}
+
+/// Watches until the loop ends.
+pub(super) fn watch_interface(
+    families: Vec<WatchedAddresses>,
+    sink: Arc<dyn RuleEventSink>,
+) -> Result<(), BackendError> {
+    let open = || InterfaceWatch::open(INTERFACE);
+    let watch = open().map_err(|error| BackendError::new("watching kube-ipvs0").caused_by(error))?;
+    let work = move || {
+        // Something may have happened since the first sync.
+        let _ = pass_on(everything(&families), &*sink);
+        let _ = Listener { open, read: InterfaceWatch::receive }.run(Some(watch), |heard| {
+            let events = match heard {
+                Heard::Events(events) => drifts(&families, &events),
+                Heard::Gap => everything(&families),
+                Heard::Failed { error, failures } => {
+                    let severity = if failures == 0 { Severity::Error } else { Severity::Verbose };
+                    let note = Note::new(severity, "Watching kube-ipvs0 failed, subscribing again");
+                    sink.note(note.with_detail(with_causes(&error)));
+                    Vec::new()
+                }
+            };
+            pass_on(events, &*sink)
+        });
+    };
+    threads::spawn("interface-watch", work).map(drop).map_err(unwatched)
+}
+
+fn pass_on(events: Vec<RuleEvent>, sink: &dyn RuleEventSink) -> ControlFlow<()> {
+    if events.into_iter().all(|event| sink.send(event).is_ok()) {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
+}
+
+fn everything(families: &[WatchedAddresses]) -> Vec<RuleEvent> {
+    families.iter().map(|watched| RuleEvent::Verify(Some(watched.family))).collect()
+}
+
+fn drifts(families: &[WatchedAddresses], events: &InterfaceEvents) -> Vec<RuleEvent> {
+    if events.lost {
+        return everything(families);
+    }
+    families.iter().filter_map(|watched| drift(watched, events)).collect()
+}
+
+/// What of this was not our own doing.
+fn drift(watched: &WatchedAddresses, events: &InterfaceEvents) -> Option<RuleEvent> {
+    let family = watched.family;
+    let of_family = |ip: &&IpAddr| IpFamily::of(**ip) == family;
+    let removed = events.removed.iter().filter(of_family).find(|ip| watched.bound.contains(**ip));
+    let added = events.added.iter().filter(of_family).find(|ip| !watched.bound.contains(**ip));
+    let what = match (removed, added) {
+        _ if events.link_gone && !watched.bound.is_empty() => format!("interface {INTERFACE} removed"),
+        (Some(address), _) => format!("address {address} of {INTERFACE} removed"),
+        (None, Some(address)) => format!("address {address} of {INTERFACE} added"),
+        (None, None) => return None,
+    };
+    Some(RuleEvent::Drift(Drift { family, what, by: None }))
+}

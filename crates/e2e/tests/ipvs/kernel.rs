@@ -1,0 +1,75 @@
+//! What ipvs mode has in the kernel of the node.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use ferrule_kernel::conntrack::TCP;
+use ferrule_kernel::dummy::LinkClient;
+use ferrule_kernel::ipset::{IpSets, SeenSet, SetEntry, SetSpec, SetType};
+use ferrule_kernel::ipvs::{Ipvs, RealServer, VirtualServerId};
+use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::nft::Family;
+use ferrule_kernel::port::{AddressSets as _, ServiceInterface as _, VirtualServers as _};
+
+/// The sets of one family.
+const SETS: usize = 17;
+
+/// Virtual servers, sets and addresses of the node.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SeenNode {
+    servers: BTreeMap<VirtualServerId, Vec<RealServer>>,
+    sets: Vec<SeenSet>,
+    cluster_ips: Vec<SetEntry>,
+    addresses: Option<Vec<IpAddr>>,
+}
+
+impl SeenNode {
+    /// Reads it all, in the namespace of the calling thread.
+    pub fn read() -> Result<Self, NetlinkError> {
+        let mut seen = Self::default();
+        if let Some(mut ipvs) = Ipvs::open_loaded()? {
+            let ids: Vec<_> = ipvs.list()?.servers.iter().map(|seen| seen.server.id).collect();
+            let real = ipvs.all_real_servers(&ids)?;
+            let real = real.into_iter().map(|servers| servers.iter().map(|seen| seen.server).collect());
+            seen.servers = ids.into_iter().zip(real).collect();
+        }
+        let mut sets = IpSets::open()?;
+        seen.sets = sets.sets()?;
+        let set =
+            SetSpec { name: "KUBE-CLUSTER-IP".into(), set_type: SetType::HashIpPort, family: Family::Ip };
+        seen.cluster_ips = sets.entries(&set)?;
+        let mut links = LinkClient::open()?;
+        let link = links.find("kube-ipvs0")?.filter(ferrule_kernel::dummy::Link::is_dummy);
+        seen.addresses = link.map(|link| links.addresses(&link)).transpose()?;
+        Ok(seen)
+    }
+
+    /// Whether kube-proxy has written all parts of it for a cluster of one Service with two ports, beside the API server's.
+    pub fn has_everything(&self) -> bool {
+        self.servers.len() == 3
+            && self.servers.values().all(|servers| !servers.is_empty())
+            && self.sets.len() == 2 * SETS
+            && self.cluster_ips.len() == 3
+            && self.addresses.as_ref().is_some_and(|addresses| addresses.len() == 2)
+    }
+
+    /// The sets that Ferrule would not take for kube-proxy's.
+    pub fn unknown_sets(&self) -> Vec<String> {
+        let is_known = |set: &&SeenSet| {
+            let family = if set.name.starts_with("KUBE-6-") { Family::Ip6 } else { Family::Ip };
+            SetType::ALL
+                .into_iter()
+                .any(|set_type| set.is_as(&SetSpec { name: set.name.as_str().into(), set_type, family }))
+        };
+        let others = self.sets.iter().filter(|set| !is_known(set));
+        others.map(|set| format!("{set:?}")).collect()
+    }
+
+    /// The real servers of a Service, in order.
+    pub fn real_servers_of(&self, service: SocketAddr) -> Vec<RealServer> {
+        let id = VirtualServerId { address: service.ip(), protocol: TCP, port: service.port() };
+        let mut servers = self.servers.get(&id).cloned().unwrap_or_default();
+        servers.sort_unstable();
+        servers
+    }
+}
