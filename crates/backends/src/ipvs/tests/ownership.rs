@@ -1,0 +1,113 @@
+//! What is ours and what is others'.
+
+use std::net::SocketAddr;
+
+use ferrule_kernel::ipvs::{IpvsChange, RealServer, VirtualServer};
+use ferrule_kernel::port::VirtualServers as _;
+use ferrule_model::IpFamily;
+
+use super::Node;
+use super::node::id;
+use crate::IpvsOptions;
+
+fn add(node: &Node, service: &str, servers: &[&str]) {
+    let server = VirtualServer { id: id(service), scheduler: "wlc".into(), flags: 0, timeout: 0 };
+    let mut changes = vec![IpvsChange::AddService(server)];
+    for address in servers {
+        let address: SocketAddr = address.parse().unwrap();
+        changes
+            .push(IpvsChange::AddServer { service: id(service), server: RealServer { address, weight: 1 } });
+    }
+    assert!(node.kernel.clone().apply(&changes).unwrap().iter().all(Result::is_ok));
+    node.kernel.take_writes();
+}
+
+fn with_excluded(blocks: &[&str], facts: &str) -> Node {
+    let exclude_cidrs = blocks.iter().map(|block| block.parse().unwrap()).collect();
+    Node::start(IpFamily::V4, "", facts, IpvsOptions { exclude_cidrs, ..IpvsOptions::default() })
+}
+
+/// Row: ipvs 18 #30
+/// Row: ipvs 18 #31
+#[test]
+fn stale_servers_go_and_those_of_others_stay() {
+    let facts = "service stale clusterIP 6.6.6.6 port p80 80
+        service excluded clusterIP 4.4.4.4 port p80 80
+        service active clusterIP 1.1.1.1 port p80 80
+        endpoint stale 10.0.1.1 node b";
+    let mut node = with_excluded(&["3.3.3.0/24", "4.4.4.0/24"], facts);
+    add(&node, "3.3.3.3:80", &["10.9.9.9:80"]);
+    add(&node, "5.5.5.5:80", &["10.9.9.9:80"]);
+    node.restart();
+    drop(node.world.then("gone service stale\ngone service excluded").unwrap());
+    let report = node.verify();
+    // kube-proxy deletes 5.5.5.5 as well: see docs/differences.md.
+    let expected =
+        ["1.1.1.1:80/TCP:", "3.3.3.3:80/TCP: 10.9.9.9:80", "4.4.4.4:80/TCP:", "5.5.5.5:80/TCP: 10.9.9.9:80"];
+    assert_eq!(node.servers(), expected);
+    let named: Vec<_> = report.notes.iter().filter_map(|note| note.detail.as_deref()).collect();
+    assert_eq!(named, ["3.3.3.3:80/TCP, 5.5.5.5:80/TCP"]);
+    assert!(node.verify().notes.is_empty(), "they are named once");
+}
+
+/// Row: ipvs 18 #32
+#[test]
+fn real_servers_of_an_excluded_server_are_left_alone() {
+    let facts = "service svc clusterIP 4.4.4.4 port p80 80\nendpoint svc 10.0.1.1 node b\nendpoint svc 10.0.1.2 node b";
+    let mut node = with_excluded(&["4.4.4.0/24"], facts);
+    node.then("gone service svc");
+    node.verify();
+    node.run_deferred();
+    assert_eq!(node.servers(), ["4.4.4.4:80/TCP: 10.0.1.1:80, 10.0.1.2:80"]);
+}
+
+/// Row: ipvs 18 #53
+#[test]
+fn excluded_blocks_count_in_their_own_family() {
+    let exclude_cidrs: Vec<ipnet::IpNet> =
+        ["4.4.4.0/24", "fd96::/16"].map(|block| block.parse().unwrap()).to_vec();
+    for (family, left) in [(IpFamily::V4, "4.4.4.4:80/TCP:"), (IpFamily::V6, "[fd96::4]:80/TCP:")] {
+        let options = IpvsOptions { exclude_cidrs: exclude_cidrs.clone(), ..IpvsOptions::default() };
+        let mut node = Node::start(family, "", "service svc clusterIP 4.4.4.4,fd96::4 port p80 80", options);
+        node.then("gone service svc");
+        assert_eq!(node.servers(), [left]);
+    }
+}
+
+#[test]
+fn a_virtual_server_of_another_program_on_a_service_address_is_left_alone() {
+    let facts =
+        "service svc clusterIP 10.20.30.41 port p80 80\nservice other clusterIP 10.20.30.42 port p80 80";
+    let mut node = Node::unsynced(IpFamily::V4, "", facts, IpvsOptions::default());
+    add(&node, "10.20.30.41:80", &["10.9.9.9:80"]);
+    let report = node.verify();
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.9.9.9:80", "10.20.30.42:80/TCP:"]);
+    assert_eq!(report.rejected.len(), 1);
+    assert!(report.rejected[0].reason.contains("another program"), "{report:?}");
+}
+
+#[test]
+fn firewall_marks_are_left_alone_and_named() {
+    let mut node = Node::unsynced(
+        IpFamily::V4,
+        "",
+        "service svc clusterIP 10.20.30.41 port p80 80",
+        IpvsOptions::default(),
+    );
+    node.kernel.add_fwmark(7);
+    let report = node.verify();
+    assert_eq!(
+        report.notes.iter().filter_map(|note| note.detail.as_deref()).collect::<Vec<_>>(),
+        ["fwmark 7"]
+    );
+}
+
+#[test]
+fn what_kube_proxy_left_is_adopted() {
+    let facts = "service svc NodePort externalIP 100.101.102.103 clusterIP 10.20.30.41 port p80 80 nodePort 3001\nendpoint svc 10.0.1.1 node b";
+    let mut node = Node::of(facts);
+    drop(node.world.then("gone service svc").unwrap());
+    node.restart();
+    node.verify();
+    assert!(node.servers().is_empty(), "sets and interface say whose they were: {:?}", node.servers());
+}
