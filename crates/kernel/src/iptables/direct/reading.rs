@@ -9,13 +9,17 @@ use super::batch::Handles;
 use super::tables::BuiltInTable;
 use super::{Context, SetNames, XtRule};
 use crate::iptables::{ChainName, RuleText, Saved, SavedChain, SavedRule, SavedTable};
-use crate::netlink::{Attribute, Attributes, DumpEnd, Message, NetlinkError, Request, Socket, Writer};
+use crate::netlink::{
+    Attribute, Attributes, DumpEnd, Message, NetlinkError, Protocol, Request, Socket, Writer,
+};
 use crate::nft::Family;
 use crate::nft::constants::{FIXED, chain, data, generation, kind, message, rule, table};
 use crate::subprocess::Cancel;
 
 /// How often something is read again because it changed meanwhile.
 const ATTEMPTS: u32 = 64;
+/// Up to this many rules of a table are read in one listing.
+const FEW_RULES: usize = 1024;
 /// How many listings of one kind are made if each is interrupted.
 const MAX_LISTINGS: usize = 4;
 const READING: &str = "reading iptables rules";
@@ -141,7 +145,9 @@ impl Reader<'_> {
         let mut tables = self.tables(tables, cancel)?;
         self.add_chains(&mut tables, cancel)?;
         for table in &mut tables {
-            self.add_rules(table, &sets, cancel)?;
+            if !self.add_few_rules(table, &sets, cancel)? {
+                self.add_rules(table, &sets, cancel)?;
+            }
         }
         Ok(Saved { tables, unreadable: Vec::new() })
     }
@@ -183,6 +189,38 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The rules of a table, if there are few: another program may have emptied ten thousands of chains. `false` if there are
+    /// more, or they changed meanwhile.
+    fn add_few_rules(
+        &mut self,
+        table: &mut SavedTable,
+        sets: &SetNames,
+        cancel: &Cancel,
+    ) -> Result<bool, ReadError> {
+        let (family, mut text) = (self.family, String::new());
+        let SavedTable { name: of, rules, .. } = table;
+        let body = self.body(|writer| writer.text(rule::TABLE, of));
+        let request = Request { operation: READING, kind: kind(message::GET_RULE), body: &body };
+        let end = self.socket.dump_each(request, |message| {
+            let attributes = message.attributes(FIXED);
+            let chain = attributes.text(rule::CHAIN).and_then(ChainName::from_saved);
+            if let Some(chain) = chain.filter(|_| attributes.text(rule::TABLE) == Some(of)) {
+                text.clear();
+                XtRule::decode(attributes, &Context { family, sets }).print(family, &mut text);
+                rules.push(SavedRule { chain, text: RuleText::from_saved(&text) });
+            }
+            if rules.len() > FEW_RULES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if end == DumpEnd::Whole {
+            return Ok(true);
+        }
+        rules.clear();
+        if end == DumpEnd::Broken {
+            *self.socket = Socket::open(Protocol::Netfilter, &[])?;
+        }
+        if cancel.is_cancelled() { Err(ReadError::Cancelled) } else { Ok(false) }
     }
 
     /// The rules of a table, chain by chain: in a longer listing the kernel walks for every part over all rules before it.
