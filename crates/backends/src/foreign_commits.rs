@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ferrule_kernel::netlink::{Heard, Listener, NetlinkError};
-use ferrule_kernel::nft::{NftChange, NftNotification, NftNotifications, NftWatch};
+use ferrule_kernel::nft::{NftChange, NftNotification, NftNotifications, NftWatch, Subscription};
 use ferrule_kernel::threads;
 use ferrule_model::with_causes;
 
@@ -22,8 +22,8 @@ pub(crate) trait Interpreter: Send + 'static {
     /// Another program committed.
     fn on_commit(&mut self, commit: &ForeignCommit) -> Vec<RuleEvent>;
 
-    /// Notifications were lost: anything may have been changed.
-    fn on_gap(&mut self) -> Vec<RuleEvent>;
+    /// Notifications were lost: anything may have been changed, by these programs if they are known.
+    fn on_gap(&mut self, by: Option<&str>) -> Vec<RuleEvent>;
 }
 
 /// What another program changed in one commit.
@@ -35,29 +35,43 @@ pub(crate) struct ForeignCommit {
     pub by: Option<String>,
 }
 
-/// Watches until the loop ends. Commits with these portids are our own.
+/// How our own commits are known.
+pub(crate) struct Own {
+    /// Their netlink portids.
+    pub portids: Vec<u32>,
+    /// Paused during large ones.
+    pub subscription: Subscription,
+}
+
+/// Watches until the loop ends.
 pub(crate) fn watch(
-    own: Vec<u32>,
+    own: Own,
     mut interpreter: impl Interpreter,
     sink: Arc<dyn RuleEventSink>,
 ) -> Result<(), BackendError> {
+    let Own { portids, subscription } = own;
+    let open = move || NftWatch::open_pausable(&subscription);
     let work = move || {
-        let opened = NftWatch::open();
+        let opened = open();
         if let Err(error) = &opened {
             sink.note(failed(error, 0));
         }
         if pass_on(interpreter.on_start(), &*sink).is_continue() {
-            let mut collector = Collector { own, changes: Vec::new() };
+            let mut collector = Collector { own: portids, changes: Vec::new() };
             let read = |watch: &mut NftWatch| watch.read();
-            let _ = Listener { open: NftWatch::open, read }.run(opened.ok(), |heard| {
+            let _ = Listener { open, read }.run(opened.ok(), |heard| {
                 let events = match heard {
                     Heard::Events(NftNotifications::Received(received)) => {
                         let commits = collector.collect(received);
                         commits.iter().flat_map(|commit| interpreter.on_commit(commit)).collect()
                     }
-                    Heard::Events(NftNotifications::Overrun) | Heard::Gap => {
+                    Heard::Events(NftNotifications::Lost(commits)) => {
                         collector.changes.clear();
-                        interpreter.on_gap()
+                        interpreter.on_gap(collector.foreign_programs(commits).as_deref())
+                    }
+                    Heard::Gap => {
+                        collector.changes.clear();
+                        interpreter.on_gap(None)
                     }
                     Heard::Failed { error, failures } => {
                         sink.note(failed(&error, failures));
@@ -106,10 +120,22 @@ impl Collector {
                     }
                 }
                 _ if self.own.contains(&event.portid) => {}
+                // The rules of a chain are announced one after the other.
+                _ if self.changes.last() == Some(&event) => {}
                 _ => self.changes.push(event),
             }
         }
         commits
+    }
+
+    /// Which other programs made these commits, the first few.
+    fn foreign_programs(&self, commits: Vec<NftNotification>) -> Option<String> {
+        let mut programs: Vec<String> = Vec::new();
+        for commit in commits.into_iter().filter(|commit| !self.own.contains(&commit.portid)) {
+            let NftChange::Generation { process, process_name, .. } = commit.change else { continue };
+            programs.extend(named(process, process_name).filter(|program| !programs.contains(program)));
+        }
+        (!programs.is_empty()).then(|| shortened(programs))
     }
 }
 
@@ -162,8 +188,16 @@ mod tests {
         let chain = |portid| event(portid, NftChange::Chain(Name::new("X")));
         assert_eq!(collector.collect(vec![chain(9), chain(1)]), []);
         let commits = collector.collect(vec![chain(9), committed(), committed()]);
-        let expected = ForeignCommit { changes: vec![chain(9); 2], by: Some("nft (process 42)".to_owned()) };
+        let expected = ForeignCommit { changes: vec![chain(9)], by: Some("nft (process 42)".to_owned()) };
         assert_eq!(commits, [expected], "a commit of ours is none");
+    }
+
+    #[test]
+    fn other_programs_are_named_once_though_notifications_were_lost() {
+        let collector = |own: u32| Collector { own: vec![own], changes: Vec::new() };
+        let commits = || vec![committed(), committed()];
+        assert_eq!(collector(1).foreign_programs(commits()).as_deref(), Some("nft (process 42)"));
+        assert_eq!(collector(9).foreign_programs(commits()), None, "these were ours");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub use attributes::{Attribute, AttributeIter, Attributes};
 pub use error::{NetlinkError, Rejection};
 pub use listener::{Heard, Listener};
 pub use messages::{Message, Messages};
-pub use socket::{Dump, DumpEnd, Incoming, Protocol, Request, Socket};
+pub use socket::{Dump, DumpEnd, Incoming, Membership, Protocol, Request, Socket};
 pub use writer::{MessageHeader, Position, Writer};
 
 /// Flags of messages (`NLM_F_*`).

@@ -12,6 +12,7 @@ mod expressions;
 mod listings;
 mod objects;
 pub mod show;
+mod subscription;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -25,5 +26,6 @@ pub use decode::{CounterReading, SeenElement, SeenTable};
 pub use expressions::*;
 pub use listings::{Seen, SeenElements};
 pub use objects::*;
+pub use subscription::{Pause, Subscription};
 pub use transaction::{Operation, Transaction};
 pub use watch::{NftChange, NftNotification, NftNotifications, NftWatch, notification};

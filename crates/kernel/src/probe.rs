@@ -189,6 +189,7 @@ fn errno(error: &NetlinkError) -> Option<Errno> {
     match error {
         NetlinkError::Rejected { rejection, .. } => Some(Errno::from_raw_os_error(rejection.errno)),
         NetlinkError::Open { source, .. }
+        | NetlinkError::Subscribe { source }
         | NetlinkError::Send { source, .. }
         | NetlinkError::Receive { source, .. } => Errno::from_io_error(source),
         NetlinkError::Interrupted { .. } | NetlinkError::Unreadable { .. } => None,

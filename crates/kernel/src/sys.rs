@@ -37,6 +37,40 @@ pub(crate) fn enable_netlink_option(socket: impl AsFd, option: c_int) -> io::Res
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Makes a netlink socket receive only datagrams whose first message has this type.
+pub(crate) fn receive_only_kind(socket: impl AsFd, kind: u16) -> io::Result<()> {
+    const OFFSET_OF_KIND: u32 = 4;
+    const ALL_BYTES: u32 = u32::MAX;
+    let step = |code: u32, k: u32| {
+        let code = u16::try_from(code).expect("the codes of these steps fit");
+        libc::sock_filter { code, jt: 0, jf: 0, k }
+    };
+    // The filter reads numbers as big-endian ones; headers have the machine's order.
+    let wanted = u32::from(u16::from_be_bytes(kind.to_ne_bytes()));
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, OFFSET_OF_KIND),
+        libc::sock_filter { jf: 1, ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, wanted) },
+        step(libc::BPF_RET | libc::BPF_K, ALL_BYTES),
+        step(libc::BPF_RET | libc::BPF_K, 0),
+    ];
+    let len = libc::c_ushort::try_from(steps.len()).expect("there are four");
+    let program = libc::sock_fprog { len, filter: steps.as_mut_ptr() };
+    let length =
+        libc::socklen_t::try_from(size_of::<libc::sock_fprog>()).expect("the size of two fields fits");
+    // SAFETY: setsockopt wants an open descriptor, which the borrow guarantees, and a pointer to `length` readable bytes, which
+    // `program` is for the whole call, as are the `len` steps it points to. The kernel checks and copies them and keeps no pointer.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast::<c_void>(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Moves the calling thread, and no other, into a new and empty network namespace.
 ///
 /// For tests and demonstrations that must not touch the host's network. The namespace is gone with the last

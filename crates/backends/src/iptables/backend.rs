@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferrule_kernel::iptables::{AccessPolicy, ChosenAccess, IptablesError, TableAccess, Variant, legacy};
+use ferrule_kernel::nft::Subscription;
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::{accounting, sysctl};
 use ferrule_model::{IpFamily, PerFamily};
@@ -22,7 +23,7 @@ use super::suspected::Suspected;
 use super::verify::Verifier;
 use super::watch::{OurChains, WatchedFamily};
 use crate::family::{ip_family, table_family};
-use crate::foreign_commits;
+use crate::foreign_commits::{self, Own};
 use crate::metrics::{MetricDeclaration, Sample, ScrapeSource};
 use crate::rule_events::unwatched;
 use crate::{
@@ -46,6 +47,8 @@ pub struct Iptables {
     opened: Vec<OpenedFamily>,
     counters: Vec<&'static str>,
     schedule: Option<Arc<CheckSchedule>>,
+    /// To the kernel's notifications of foreign commits.
+    subscription: Subscription,
 }
 
 /// Changed by the backend, applied by the dataplane of IPv4.
@@ -141,6 +144,7 @@ impl Backend for Iptables {
         let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
         let usable = self.access.unwrap_or_default();
         let own_commits = OwnCommits::default();
+        let subscription = &self.subscription;
         for (family, access) in usable.iter().filter(|(family, _)| families.contains(family)) {
             let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
             opened.notes.push(note.with_detail(access.name()));
@@ -148,6 +152,7 @@ impl Backend for Iptables {
             let portid = tables.portid();
             let mut reconciler =
                 Reconciler::new(tables, host).counting(has_counter).sharing_generations(&own_commits);
+            reconciler = reconciler.pausing(subscription);
             reconciler.load_stamp().map_err(|error| unopened(family, error))?;
             self.opened.push(OpenedFamily {
                 family,
@@ -264,7 +269,8 @@ impl Iptables {
         if families.is_empty() {
             return Ok(());
         }
-        let own = self.opened.iter().filter_map(|opened| opened.portid).collect();
+        let portids = self.opened.iter().filter_map(|opened| opened.portid).collect();
+        let own = Own { portids, subscription: self.subscription.clone() };
         foreign_commits::watch(own, OurChains { families }, sink)
     }
 

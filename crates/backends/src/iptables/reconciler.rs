@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::iptables::{IptablesError, RestoreText, Saved};
+use ferrule_kernel::nft::Subscription;
 use ferrule_kernel::port::XTables;
 use ferrule_model::{IpFamily, ServicePortName};
 use ferrule_plan::{FamilyPlan, PlanDelta};
@@ -55,6 +56,8 @@ pub struct Reconciler<K> {
     /// Chains that others touched, as far as the kernel announces it.
     suspected: Arc<Suspected>,
     own_commits: OwnCommits,
+    /// To the kernel's notifications, which are done without during large commits.
+    subscription: Subscription,
     /// The generation at which the tables were last known to be right, where the kernel counts changes.
     verified: Option<u32>,
 }
@@ -80,6 +83,7 @@ impl<K: XTables> Reconciler<K> {
             rejected: Vec::new(),
             suspected: Arc::default(),
             own_commits: OwnCommits::default(),
+            subscription: Subscription::default(),
             verified: None,
         }
     }
@@ -88,6 +92,12 @@ impl<K: XTables> Reconciler<K> {
     #[must_use]
     pub fn counting(self, ensure: fn(&str) -> bool) -> Self {
         Self { ensure_counter: Some(ensure), ..self }
+    }
+
+    /// Pauses this subscription during large commits.
+    #[must_use]
+    pub fn pausing(self, subscription: &Subscription) -> Self {
+        Self { subscription: subscription.clone(), ..self }
     }
 
     /// The kernel behind it.
@@ -139,6 +149,8 @@ impl<K: XTables> Reconciler<K> {
         plan: &FamilyPlan,
         changed: &PlanDelta,
     ) -> Result<SyncReport, IptablesError> {
+        // Before the generation is read: what is added later is about a later one.
+        self.suspected.take();
         if self.quarantined.is_empty() && self.is_untouched()? {
             return self.change(rule_set, plan, changed);
         }

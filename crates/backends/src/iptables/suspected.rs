@@ -18,7 +18,10 @@ pub(super) struct TableChain {
 /// What is to be verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Suspicion {
+    /// Nobody would know.
     #[default]
+    Unwatched,
+    /// What was announced has been seen to.
     Nothing,
     Chains(BTreeSet<TableChain>),
     Everything,
@@ -29,11 +32,19 @@ pub(super) enum Suspicion {
 pub(super) struct Suspected(Mutex<Suspicion>);
 
 impl Suspected {
+    /// From now on, what others touch is added.
+    pub(super) fn begin(&self) {
+        let mut suspicion = self.state();
+        if *suspicion == Suspicion::Unwatched {
+            *suspicion = Suspicion::Nothing;
+        }
+    }
+
     /// These chains were touched.
     pub(super) fn add(&self, chains: impl IntoIterator<Item = TableChain>) {
         let mut suspicion = self.state();
         let mut all = match std::mem::take(&mut *suspicion) {
-            Suspicion::Nothing => BTreeSet::new(),
+            Suspicion::Unwatched | Suspicion::Nothing => BTreeSet::new(),
             Suspicion::Chains(chains) => chains,
             Suspicion::Everything => {
                 *suspicion = Suspicion::Everything;
@@ -50,7 +61,12 @@ impl Suspected {
     }
 
     pub(super) fn take(&self) -> Suspicion {
-        std::mem::take(&mut self.state())
+        let mut suspicion = self.state();
+        let left = match *suspicion {
+            Suspicion::Unwatched => Suspicion::Unwatched,
+            Suspicion::Nothing | Suspicion::Chains(_) | Suspicion::Everything => Suspicion::Nothing,
+        };
+        std::mem::replace(&mut *suspicion, left)
     }
 
     fn state(&self) -> MutexGuard<'_, Suspicion> {
@@ -70,6 +86,8 @@ mod tests {
     #[test]
     fn few_chains_are_kept_apart_and_many_are_everything() {
         let suspected = Suspected::default();
+        assert_eq!((suspected.take(), suspected.take()), (Suspicion::Unwatched, Suspicion::Unwatched));
+        suspected.begin();
         assert_eq!(suspected.take(), Suspicion::Nothing);
         suspected.add([chain(1)]);
         suspected.add([chain(1), chain(2)]);

@@ -26,6 +26,9 @@ pub(super) struct OurChains<K> {
     pub families: Vec<WatchedFamily<K>>,
 }
 
+/// What was changed, if notifications were lost.
+const TOO_MUCH: &str = "more than the kernel could announce";
+
 /// What is needed to judge changes of one family's rules.
 pub(super) struct WatchedFamily<K> {
     pub family: IpFamily,
@@ -49,6 +52,9 @@ impl<K: XTables + Send + 'static> Interpreter for OurChains<K> {
     /// Rules may have been changed since they were written. A verification on the loop would delay changes: the one in the
     /// background begins with this.
     fn on_start(&mut self) -> Vec<RuleEvent> {
+        for watched in &self.families {
+            watched.suspected.begin();
+        }
         Vec::new()
     }
 
@@ -57,13 +63,17 @@ impl<K: XTables + Send + 'static> Interpreter for OurChains<K> {
         self.families.iter_mut().filter_map(|watched| watched.drift(commit, by)).collect()
     }
 
-    fn on_gap(&mut self) -> Vec<RuleEvent> {
-        let verify = |watched: &WatchedFamily<K>| {
+    fn on_gap(&mut self, by: Option<&str>) -> Vec<RuleEvent> {
+        let event = |watched: &WatchedFamily<K>| {
             // A repair that comes first must not stop at the chains that were announced.
             watched.suspected.add_everything();
-            RuleEvent::Verify(Some(watched.family))
+            let family = watched.family;
+            match by {
+                Some(by) => RuleEvent::Drift(Drift { family, what: TOO_MUCH.into(), by: Some(by.into()) }),
+                None => RuleEvent::Verify(Some(family)),
+            }
         };
-        self.families.iter().map(verify).collect()
+        self.families.iter().map(event).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ferrule_kernel::iptables::legacy;
 use ferrule_kernel::netlink::NetlinkError;
-use ferrule_kernel::nft::{Family, NftClient, TABLE};
+use ferrule_kernel::nft::{Family, NftClient, Subscription, TABLE};
 use ferrule_kernel::port::NftReader as _;
 use ferrule_kernel::port::NftTables;
 use ferrule_kernel::probe::{Findings, ProbeError, probe};
@@ -16,7 +16,7 @@ use super::metrics::{CLEANUP_FAILURES, METRICS, POOLS_WITHOUT_AFFINITY, SYNC_FAI
 use super::watch::OurTable;
 use super::{Reconciler, SyncError};
 use crate::family::table_family;
-use crate::foreign_commits;
+use crate::foreign_commits::{self, Own};
 use crate::metrics::{MetricDeclaration, Sample, count};
 use crate::{
     Backend, BackendError, Dataplane, InUse, Leftover, ModeOptions, Note, Opened, Patch, Probe, Rights,
@@ -84,7 +84,8 @@ impl Backend for Nftables {
     }
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
-        foreign_commits::watch(self.portids.clone(), OurTable, sink)
+        let own = Own { portids: self.portids.clone(), subscription: Subscription::default() };
+        foreign_commits::watch(own, OurTable, sink)
     }
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {

@@ -28,7 +28,7 @@ impl Interpreter for OurTable {
         IpFamily::BOTH.into_iter().filter_map(of_family).collect()
     }
 
-    fn on_gap(&mut self) -> Vec<RuleEvent> {
+    fn on_gap(&mut self, _: Option<&str>) -> Vec<RuleEvent> {
         vec![RuleEvent::Verify(None)]
     }
 }

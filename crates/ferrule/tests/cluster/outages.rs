@@ -9,7 +9,7 @@ use crate::site::{ASKING_POD, PATIENCE, PODS, Site};
 /// What was committed since last time: elements by the map they are in, and how many commits.
 fn commits(watch: &mut NftWatch) -> (Vec<String>, usize) {
     let news = watch.read().expect("the kernel's news");
-    assert_ne!(news, NftNotifications::Overrun, "too many news");
+    assert!(!matches!(news, NftNotifications::Lost(_)), "too many news");
     let NftNotifications::Received(events) = news else { return Default::default() };
     let commits = events.iter().filter(|event| matches!(event.change, NftChange::Generation { .. })).count();
     let named = |event: &NftNotification| match &event.change {

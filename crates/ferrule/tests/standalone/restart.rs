@@ -8,7 +8,7 @@ use crate::stand::{ASKING_POD, PATIENCE, PODS, Stand, Talker, VIP, service, slic
 /// Everything that was committed since last time, but for what belongs to a table of others.
 fn commits(watch: &mut NftWatch) -> Vec<NftNotification> {
     let news = watch.read().expect("the kernel's news");
-    assert_ne!(news, NftNotifications::Overrun, "too many news");
+    assert!(!matches!(news, NftNotifications::Lost(_)), "too many news");
     let NftNotifications::Received(events) = news else { return Vec::new() };
     let theirs =
         |event: &NftNotification| event.table.as_ref().is_some_and(|table| table.as_str() == "theirs");

@@ -68,6 +68,13 @@ pub enum NetlinkError {
         #[source]
         source: io::Error,
     },
+    /// Notifications cannot be subscribed to.
+    #[error("subscribing to notifications of the kernel")]
+    Subscribe {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The request did not reach the kernel.
     #[error("{operation}: sending {bytes} bytes to the kernel")]
     Send {
@@ -119,6 +126,7 @@ impl NetlinkError {
         match self {
             Self::Rejected { rejection, .. } => Some(rejection),
             Self::Open { .. }
+            | Self::Subscribe { .. }
             | Self::Send { .. }
             | Self::Receive { .. }
             | Self::Interrupted { .. }

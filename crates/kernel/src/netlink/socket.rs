@@ -22,6 +22,8 @@ const SEND_BUFFER: usize = 64 * 1024 * 1024;
 const RECEIVE_BUFFER: usize = 8 * 1024 * 1024;
 const NETLINK_TIMEOUT: Duration = Duration::from_mins(1);
 const DUMP_ATTEMPTS: u32 = 5;
+/// The type of a message to be ignored.
+const NOOP: u16 = 1;
 
 /// The netlink protocol of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,8 @@ pub enum Incoming {
 pub struct Socket {
     fd: OwnedFd,
     portid: u32,
+    /// The multicast groups it has joined, as bits.
+    groups: u32,
     sequence: u32,
     buffer: Vec<u8>,
 }
@@ -103,8 +107,8 @@ impl Socket {
             Protocol::Generic => Some(netlink::GENERIC),
         };
         let fd = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, number)?;
-        let mask = groups.iter().fold(0, |mask, group| mask | 1_u32.wrapping_shl(group.wrapping_sub(1)));
-        net::bind(&fd, &SocketAddrNetlink::new(0, mask))?;
+        let groups = as_bits(groups);
+        net::bind(&fd, &SocketAddrNetlink::new(0, groups))?;
         let portid = SocketAddrNetlink::try_from(net::getsockname(&fd)?)?.pid();
         sys::enable_netlink_option(&fd, libc::NETLINK_EXT_ACK)?;
         sys::enable_netlink_option(&fd, libc::NETLINK_CAP_ACK)?;
@@ -115,7 +119,22 @@ impl Socket {
             .or_else(|_| sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER))?;
         sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(NETLINK_TIMEOUT))?;
         sockopt::set_socket_timeout(&fd, Timeout::Send, Some(NETLINK_TIMEOUT))?;
-        Ok(Self { fd, portid, sequence: 0, buffer: vec![0; RECEIVE_BYTES] })
+        Ok(Self { fd, portid, groups, sequence: 0, buffer: vec![0; RECEIVE_BYTES] })
+    }
+
+    /// Opens a socket that has joined these groups and receives no other messages than those of one type.
+    pub fn open_for_kind(protocol: Protocol, groups: &[u32], kind: u16) -> Result<Self, NetlinkError> {
+        let mut socket = Self::open(protocol, &[])?;
+        socket.groups = as_bits(groups);
+        // First the filter: otherwise others may come in between.
+        let subscribed = sys::receive_only_kind(&socket.fd, kind).and_then(|()| socket.membership()?.join());
+        subscribed.map_err(|source| NetlinkError::Subscribe { source })?;
+        Ok(socket)
+    }
+
+    /// The socket's groups, so that another thread can leave and join them.
+    pub fn membership(&self) -> io::Result<Membership> {
+        Ok(Membership { fd: self.fd.try_clone()?, portid: self.portid, groups: self.groups })
     }
 
     /// The socket's portid, by which the kernel names it as the cause of a notification.
@@ -240,6 +259,22 @@ impl Socket {
         }
     }
 
+    /// Makes another socket of this protocol readable, with a message that says nothing. If its receive buffer is full, it is
+    /// readable anyway.
+    pub fn wake(&mut self, portid: u32) -> io::Result<()> {
+        let mut writer = Writer::new();
+        writer.message(MessageHeader { kind: NOOP, flags: 0, sequence: 0 }, |_| {});
+        match net::sendto(
+            &self.fd,
+            writer.as_bytes(),
+            SendFlags::DONTWAIT,
+            &SocketAddrNetlink::new(portid, 0),
+        ) {
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     /// Passes what has arrived to the callback, without waiting.
     pub fn receive_now(&mut self, mut each: impl FnMut(&Message<'_>)) -> Result<Incoming, NetlinkError> {
         let operation = "reading netlink messages";
@@ -320,6 +355,41 @@ impl Socket {
             }
         }
     }
+}
+
+/// The multicast groups of a socket.
+#[derive(Debug)]
+pub struct Membership {
+    fd: OwnedFd,
+    portid: u32,
+    groups: u32,
+}
+
+impl Membership {
+    /// The socket's portid.
+    pub fn portid(&self) -> u32 {
+        self.portid
+    }
+
+    /// Leaves all groups. What has arrived can still be read.
+    pub fn leave(&self) -> io::Result<()> {
+        self.bind(0)
+    }
+
+    /// Joins the groups again.
+    pub fn join(&self) -> io::Result<()> {
+        self.bind(self.groups)
+    }
+
+    /// A socket that is bound again under its own portid only changes its groups.
+    fn bind(&self, groups: u32) -> io::Result<()> {
+        Ok(net::bind(&self.fd, &SocketAddrNetlink::new(self.portid, groups))?)
+    }
+}
+
+/// Groups are numbered from one.
+fn as_bits(groups: &[u32]) -> u32 {
+    groups.iter().fold(0, |bits, group| bits | 1_u32.wrapping_shl(group.wrapping_sub(1)))
 }
 
 impl AsFd for Socket {

@@ -1,13 +1,15 @@
 //! nf_tables notifications: which objects a commit changed, and which process committed it.
 //!
 //! Only decodes them. A commit arrives as one notification for each object and ends with
-//! [`NftChange::Generation`], which names the process.
+//! [`NftChange::Generation`], which names the process. Where there are more than fit into the receive buffer, some are lost; a
+//! socket of its own for the ends of commits still says who committed.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::constants::{
-    FIXED, GROUP, SUBSYSTEM, chain, element, flowtable, generation, message, object, rule, set, table,
+    FIXED, GROUP, SUBSYSTEM, chain, element, flowtable, generation, kind, message, object, rule, set, table,
 };
+use super::subscription::{Missed, Subscription, wait_for_commit_under_way};
 use super::{Family, Name};
 use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Socket};
 
@@ -57,31 +59,99 @@ pub enum NftChange {
 pub enum NftNotifications {
     /// All notifications, maybe none.
     Received(Vec<NftNotification>),
-    /// The receive buffer overflowed: anything may have changed.
-    Overrun,
+    /// Some were lost: anything may have changed. These commits have ended since the last read, as far as it is known.
+    Lost(Vec<NftNotification>),
 }
 
 /// Receives the notifications of all tables.
 #[derive(Debug)]
 pub struct NftWatch {
     socket: Socket,
+    /// Receives only the ends of commits, which it has room for even if the other socket overflows.
+    ends: Socket,
+    /// Read from it, and not from the other socket yet.
+    ended: Vec<NftNotification>,
+    /// The last generation whose notifications were all received.
+    generation: Option<u32>,
+    subscription: Subscription,
 }
+
+/// One read returns not many more notifications than this: another program may remove 100,000 rules at once.
+const MAX_NOTIFICATIONS: usize = 4096;
 
 impl NftWatch {
     /// Receives everything that is committed from now on.
     pub fn open() -> Result<Self, NetlinkError> {
-        Ok(Self { socket: Socket::open(Protocol::Netfilter, &[GROUP])? })
+        Self::open_pausable(&Subscription::default())
+    }
+
+    /// The same, with pauses.
+    pub fn open_pausable(subscription: &Subscription) -> Result<Self, NetlinkError> {
+        let ended = kind(message::NEW_GENERATION);
+        let ends = Socket::open_for_kind(Protocol::Netfilter, &[GROUP], ended)?;
+        let socket = Socket::open(Protocol::Netfilter, &[GROUP])?;
+        let sockets = [&socket, &ends].map(Socket::membership).into_iter().collect::<Result<_, _>>();
+        subscription.set_sockets(sockets.map_err(|source| NetlinkError::Subscribe { source })?);
+        let subscription = subscription.clone();
+        Ok(Self { socket, ends, ended: Vec::new(), generation: None, subscription })
     }
 
     /// What arrived since the last read, without waiting. To wait, poll the descriptor ([`AsFd`]) for reading.
     pub fn read(&mut self) -> Result<NftNotifications, NetlinkError> {
-        let mut received = Vec::new();
+        let (mut received, mut is_overrun) = (Vec::new(), false);
         loop {
             match self.socket.receive_now(|message| received.extend(notification(message)))? {
-                Incoming::Messages => {}
-                Incoming::Nothing => return Ok(NftNotifications::Received(received)),
-                Incoming::Overrun => return Ok(NftNotifications::Overrun),
+                Incoming::Messages if is_overrun => received.clear(),
+                Incoming::Messages if received.len() < MAX_NOTIFICATIONS => {}
+                Incoming::Messages | Incoming::Nothing => break,
+                Incoming::Overrun => is_overrun = true,
             }
+        }
+        match self.subscription.take_missed() {
+            Some(Missed::Everything(source)) => return Err(NetlinkError::Subscribe { source }),
+            Some(Missed::Commits) => is_overrun = true,
+            None => {}
+        }
+        if is_overrun {
+            return Ok(NftNotifications::Lost(self.lost_commits()?));
+        }
+        self.note_ends(&received)?;
+        Ok(NftNotifications::Received(received))
+    }
+
+    /// The commits that the lost notifications may belong to.
+    fn lost_commits(&mut self) -> Result<Vec<NftNotification>, NetlinkError> {
+        // The last of them may not have come to its end, which names the program.
+        wait_for_commit_under_way(&mut self.ends)?;
+        self.read_ends()?;
+        let lost = std::mem::take(&mut self.ended);
+        self.generation = lost.last().and_then(NftNotification::generation).or(self.generation);
+        Ok(lost)
+    }
+
+    /// Forgets the ends of commits that were received as a whole.
+    fn note_ends(&mut self, received: &[NftNotification]) -> Result<(), NetlinkError> {
+        self.generation = received.iter().rev().find_map(NftNotification::generation).or(self.generation);
+        self.read_ends()
+    }
+
+    fn read_ends(&mut self) -> Result<(), NetlinkError> {
+        let ended = &mut self.ended;
+        while self.ends.receive_now(|message| ended.extend(notification(message)))? != Incoming::Nothing {}
+        let Some(known) = self.generation else { return Ok(()) };
+        // Numbers start again from the beginning one day.
+        let is_later = |id: u32| id.wrapping_sub(known).cast_signed() > 0;
+        ended.retain(|end| end.generation().is_some_and(is_later));
+        Ok(())
+    }
+}
+
+impl NftNotification {
+    /// The generation, if this is the end of a commit.
+    pub fn generation(&self) -> Option<u32> {
+        match self.change {
+            NftChange::Generation { id, .. } => Some(id),
+            _ => None,
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::{OwnCommits, Stamp, StateHash, previous_generation};
 
 const STAMPED: StampedChain = StampedChain { table: "nat", chain: CANARY };
 
+/// Notifications about a longer text take the kernel much time, and would soon fill our receive buffer.
+const LARGE_TEXT: usize = 1 << 20;
+
 impl<K: XTables> Reconciler<K> {
     /// Records commits together with the other family, so that neither takes the other's for a foreign one.
     #[must_use]
@@ -69,7 +72,12 @@ impl<K: XTables> Reconciler<K> {
             let stamp = if is_certain(before) { proven } else { proven.without_proof() };
             stamp.to_bytes().to_vec()
         };
-        match self.kernel.restore_stamped(text, STAMPED, &stamp) {
+        let pause = if text.as_str().len() < LARGE_TEXT { None } else { self.subscription.pause() };
+        let written = self.kernel.restore_stamped(text, STAMPED, &stamp);
+        if let Some(pause) = pause {
+            pause.end(written.as_ref().ok().copied().flatten());
+        }
+        match written {
             Ok(Some(generation)) => {
                 let before = previous_generation(generation);
                 self.verified = is_certain(before).then_some(generation);

@@ -6,7 +6,7 @@ use ferrule_kernel::iptables::IptablesError;
 use ferrule_kernel::port::XTables;
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
-use super::Reconciler;
+use super::{LENIENT, Reconciler};
 use crate::iptables::observed::{Accuracy, ChainRead, Observed};
 use crate::iptables::rule_set::RuleSet;
 use crate::iptables::suspected::{Suspicion, TableChain};
@@ -21,7 +21,7 @@ impl<K: XTables> Reconciler<K> {
         changed: &PlanDelta,
     ) -> Result<SyncReport, IptablesError> {
         match (self.known.take_correction(), self.suspected.take()) {
-            (Some(correction), Suspicion::Nothing) => {
+            (Some(correction), Suspicion::Unwatched | Suspicion::Nothing) => {
                 self.known.put_rule_set(rule_set);
                 self.correct_and_change(plan, &correction, changed)
             }
@@ -42,9 +42,14 @@ impl<K: XTables> Reconciler<K> {
     ) -> Result<SyncReport, IptablesError> {
         match suspicion {
             Suspicion::Chains(chains) => self.repair_chains(rule_set, plan, changed, &chains),
-            // An earlier repair may have seen to it.
-            Suspicion::Nothing if self.is_untouched()? => self.change(rule_set, plan, changed),
-            Suspicion::Nothing | Suspicion::Everything => self.read_and_correct(plan, Accuracy::Exact),
+            // An earlier repair has seen to it. The next verification makes sure.
+            Suspicion::Nothing => self.change(rule_set, plan, changed),
+            Suspicion::Unwatched | Suspicion::Everything if self.is_untouched()? => {
+                self.change(rule_set, plan, changed)
+            }
+            Suspicion::Unwatched => self.read_and_correct(plan, Accuracy::Exact),
+            // It may be about rules of others. Then comments of endpoints are no reason to write.
+            Suspicion::Everything => self.read_and_correct(plan, LENIENT),
         }
     }
 

@@ -158,7 +158,7 @@ impl Stage {
 pub fn notifications(watch: &mut NftWatch) -> Result<Vec<NftNotification>, String> {
     match watch.read().map_err(|error| error.to_string())? {
         NftNotifications::Received(events) => Ok(events),
-        NftNotifications::Overrun => Err("more happened than could be listened to".to_owned()),
+        NftNotifications::Lost(_) => Err("more happened than could be listened to".to_owned()),
     }
 }
 
