@@ -193,7 +193,10 @@ impl IptablesError {
     /// them. A text that was rejected would be rejected again.
     pub fn changed_nothing(&self) -> bool {
         match self {
-            Self::Missing { .. } | Self::Locked { .. } => true,
+            // Interrupted: other programs committed each time before the batch had its turn, so the kernel did not begin with it.
+            Self::Missing { .. }
+            | Self::Locked { .. }
+            | Self::Netlink { source: NetlinkError::Interrupted { .. }, .. } => true,
             Self::Run { source, .. } => source.never_ran(),
             _ => false,
         }
@@ -310,6 +313,13 @@ mod tests {
         assert!(error("iptables-nft-save: Failed to initialize nft: Protocol not supported").has_no_tables());
         assert!(!error("Resource temporarily unavailable").has_no_tables());
         assert!(!error("Permission denied (you must be root)").has_no_tables());
+    }
+
+    #[test]
+    fn a_commit_that_never_had_its_turn_changed_nothing() {
+        let failed = |source| IptablesError::Netlink { operation: "writing", source };
+        assert!(failed(NetlinkError::Interrupted { operation: "writing", attempts: 64 }).changed_nothing());
+        assert!(!failed(NetlinkError::Unreadable { operation: "writing" }).changed_nothing());
     }
 
     #[test]
