@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ferrule_backends::{BackendError, Dataplane, Drift, SyncReport, Trigger};
 use ferrule_plan::{FamilyPlan, PlanDelta, StaleFlows};
 
+use super::damage::Damage;
 use super::inspect::FamilyStatus;
 
 /// One family that is served.
@@ -30,7 +31,7 @@ pub(super) struct Family {
 #[derive(Debug, Default)]
 pub(super) struct Needs {
     /// Another program changed the rules.
-    repair: Option<Drift>,
+    repair: Option<Damage>,
     /// The rules may not be what the last sync left.
     verify: bool,
     /// The last sync failed.
@@ -119,7 +120,10 @@ impl Family {
 
 impl Needs {
     pub(super) fn note_drift(&mut self, drift: Drift) {
-        self.repair = Some(drift);
+        match &mut self.repair {
+            Some(damage) => damage.add(drift),
+            None => self.repair = Some(Damage::new(drift)),
+        }
     }
 
     pub(super) fn note_doubt(&mut self) {
@@ -130,10 +134,10 @@ impl Needs {
     pub(super) fn take(&mut self, delta: &PlanDelta) -> Option<Purpose> {
         // Whatever a sync is for, after a failure it does what it takes.
         let retry = std::mem::take(&mut self.retry);
-        if let Some(drift) = self.repair.take() {
+        if let Some(damage) = self.repair.take() {
             // A repair finds what a verification would. Two syncs in turn would also defeat the pause between repairs.
             self.verify = false;
-            return Some(Purpose::Repair(drift));
+            return Some(Purpose::Repair(damage.into_drift()));
         }
         if std::mem::take(&mut self.verify) {
             return Some(Purpose::Verify);
