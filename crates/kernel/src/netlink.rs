@@ -34,7 +34,7 @@ pub mod flags {
     pub const DETAILS: u16 = 0x200;
     /// In requests: list all objects.
     pub const DUMP: u16 = 0x300;
-    /// In requests: fail if the object exists.
+    /// In requests, and in notifications of them: fail if the object exists.
     pub const EXCLUSIVE: u16 = 0x200;
     /// Create the object unless it exists.
     pub const CREATE: u16 = 0x400;

@@ -16,6 +16,7 @@ pub use fake::FakeIpvsKernel;
 pub use faulty::{Faults, Faulty};
 pub use ipvs::{AddressSets, ServiceInterface, VirtualServers};
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::iptables::{IptablesError, RestoreText, RuleText, Saved, StampedChain};
@@ -146,6 +147,11 @@ pub trait XTables {
 
     /// The rules of a chain, or `None` if there is no such chain.
     fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError>;
+
+    /// The names of all chains of a table; `None` where they cannot be listed without their rules.
+    fn chain_names(&mut self, _table: &str) -> Result<Option<BTreeSet<String>>, IptablesError> {
+        Ok(None)
+    }
 
     /// The generation of the ruleset, which every commit of any program increments; `None` where changes are not counted.
     fn generation(&mut self) -> Result<Option<u32>, IptablesError> {

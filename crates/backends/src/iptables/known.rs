@@ -4,11 +4,13 @@
 //! Verifying must not delay a change, so nothing here is locked for longer than a moment. Instead the reconciler announces that it
 //! begins to write: that cancels a read in progress and invalidates earlier ones.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ferrule_kernel::subprocess::Cancel;
 
+use super::base::Table;
 use super::rule_set::RuleSet;
 use super::verify::Correction;
 
@@ -51,6 +53,13 @@ impl KnownRules {
     /// Whether packets from the network to loopback addresses are dropped. They may be if the rules are not known.
     pub(super) fn loopback_guard(&self) -> bool {
         self.state().rule_set.as_ref().is_none_or(|rule_set| rule_set.guards_loopback())
+    }
+
+    /// The chains of ours that are not among these of a table; `None` if the rules are not known.
+    pub(super) fn missing_chains(&self, table: Table, there: &BTreeSet<String>) -> Option<Vec<String>> {
+        let rule_set = self.state().rule_set.clone()?;
+        let missing = rule_set.chain_names(table).filter(|name| !there.contains(*name));
+        Some(missing.map(str::to_owned).collect())
     }
 
     /// The generation at which the tables were known to hold the rules, where the kernel counts changes.

@@ -12,6 +12,7 @@ use super::frontend::{Compiler, PortRules};
 use super::localnet;
 use super::names::{CANARY, FIREWALL};
 use super::pool::EndpointComments;
+use super::suspected::TableChain;
 use crate::StateHash;
 
 /// All rules of one family.
@@ -206,6 +207,29 @@ impl RuleSet {
         let mut ports = self.ports.values().filter(|_| table == Table::Nat);
         let (name, rules) = ports.find_map(|port| port.chains.get_key_value(chain))?;
         Some((name.clone(), rules.to_vec()))
+    }
+
+    /// The names of the chains of a table, also of those whose rules do not matter.
+    pub(super) fn chain_names(&self, table: Table) -> impl Iterator<Item = &str> {
+        let shared = Dispatch::ALL.into_iter().map(Dispatch::chain);
+        let base = self.base.chains.iter().map(|(table, name, _)| (*table, *name));
+        let fixed = shared.chain(base).chain(Self::bare_chains());
+        let fixed = fixed.filter(move |(of, _)| *of == table).map(|(_, name)| name);
+        let own =
+            self.ports.values().filter(move |_| table == Table::Nat).flat_map(|port| port.chains.keys());
+        fixed.chain(own.map(ChainName::as_str))
+    }
+
+    /// The chains with a rule that leads to one of these.
+    pub(super) fn chains_leading_to(&self, targets: &BTreeSet<&str>) -> BTreeSet<TableChain> {
+        let leads_there = |rule: &str| rule.rsplit(' ').next().is_some_and(|target| targets.contains(target));
+        let chains =
+            self.chains().filter(|(_, _, rules)| rules.iter().any(|rule| leads_there(rule.as_str())));
+        let chains = chains.map(|(table, chain, _)| TableChain { table, chain: chain.to_string() });
+        let jumps = self.jumps().filter(|jump| leads_there(jump.rule));
+        chains
+            .chain(jumps.map(|jump| TableChain { table: jump.table, chain: jump.from.to_owned() }))
+            .collect()
     }
 
     /// Chains that must exist, whatever is in them.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::base::Table;
 
 /// Beyond this many chains, reading everything is as fast.
-const MAX_CHAINS: usize = 256;
+pub(super) const MAX_CHAINS: usize = 256;
 
 /// A chain of one of our tables: our own, or one that jumps to ours.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -45,6 +45,8 @@ struct Touched {
     chains: BTreeSet<TableChain>,
     /// Chains that jump to ours and lost rules.
     entries: BTreeSet<TableChain>,
+    /// Tables in which a chain that is not ours may have been one of ours before.
+    renamed_in: BTreeSet<Table>,
     what: Vec<String>,
 }
 
@@ -88,6 +90,9 @@ impl<K: XTables> WatchedFamily<K> {
             touched.what.push(format!("jump of {} removed", entry.chain));
             touched.chains.insert(entry);
         }
+        for table in std::mem::take(&mut touched.renamed_in) {
+            self.add_renamed(table, &mut touched);
+        }
         if touched.everything {
             self.suspected.add_everything();
         } else if touched.chains.is_empty() {
@@ -96,6 +101,19 @@ impl<K: XTables> WatchedFamily<K> {
             self.suspected.add(touched.chains);
         }
         Some(RuleEvent::Drift(Drift { family, what: shortened(touched.what), by: by.cloned() }))
+    }
+
+    /// Adds the chains of ours that a table lacks. A renamed chain is announced under its new name alone.
+    fn add_renamed(&mut self, table: Table, touched: &mut Touched) {
+        let names = self.reader.chain_names(table.name()).ok().flatten();
+        let Some(missing) = names.and_then(|names| self.known.missing_chains(table, &names)) else {
+            touched.everything = true;
+            return;
+        };
+        for chain in missing {
+            touched.what.push(format!("chain {chain} renamed"));
+            touched.chains.insert(TableChain { table, chain });
+        }
     }
 
     /// Whether a jump of ours is not there, as far as it can be known.
@@ -119,7 +137,9 @@ impl Touched {
                 self.what.push(format!("table {} {}", table.name(), done(change)));
                 return;
             }
-            NftChange::Chain(chain) | NftChange::Rule(chain) => chain.as_str(),
+            NftChange::Chain(chain) | NftChange::ExistingChain(chain) | NftChange::Rule(chain) => {
+                chain.as_str()
+            }
             NftChange::Set(_) | NftChange::Elements(_) | NftChange::Other | NftChange::Generation { .. } => {
                 return;
             }
@@ -135,6 +155,8 @@ impl Touched {
             && jumps(true).any(|jump| (jump.table, jump.from) == (table, chain))
         {
             self.entries.insert(named);
+        } else if matches!(change.change, NftChange::ExistingChain(_)) {
+            self.renamed_in.insert(table);
         }
     }
 }
@@ -187,6 +209,14 @@ mod tests {
         ]);
         let entries: Vec<&str> = found.entries.iter().map(|touched| touched.chain.as_str()).collect();
         assert_eq!((entries, found.chains.len()), (vec!["PREROUTING"], 0));
+    }
+
+    #[test]
+    fn a_chain_of_others_that_was_there_before_may_have_been_ours() {
+        let existing = |name: &str| NftChange::ExistingChain(Name::new(name));
+        assert_eq!(touched(&[("nat", existing("X"), false)]).renamed_in, [Table::Nat].into());
+        assert!(touched(&[("nat", existing("KUBE-SVC-X"), false)]).renamed_in.is_empty(), "it is ours now");
+        assert!(touched(&[("nat", NftChange::Chain(Name::new("X")), false)]).renamed_in.is_empty());
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn described(event: &NftNotification) -> String {
         NftChange::Table => format!("table {done}"),
         NftChange::Set(name) => format!("set {name} {done}"),
         NftChange::Elements(set) => format!("elements of {set} {done}"),
-        NftChange::Chain(name) => format!("chain {name} {done}"),
+        NftChange::Chain(name) | NftChange::ExistingChain(name) => format!("chain {name} {done}"),
         NftChange::Rule(chain) => format!("rule of {chain} {done}"),
         NftChange::Other | NftChange::Generation { .. } => format!("something {done}"),
     }

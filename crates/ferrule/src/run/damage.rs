@@ -32,12 +32,11 @@ impl Damage {
 
     /// All of it as one drift.
     pub(super) fn into_drift(self) -> Drift {
+        let unnamed = (self.unnamed > 0).then(|| format!("and {} more changes", self.unnamed));
         let mut what: Vec<&str> = self.named().map(|drift| drift.what.as_str()).collect();
+        what.extend(unnamed.as_deref());
         what.dedup();
-        let mut what = what.join("; ");
-        if self.unnamed > 0 {
-            what.push_str(&format!("; and {} more changes", self.unnamed));
-        }
+        let what = what.join("; ");
         let mut programs: Vec<&str> = Vec::new();
         for by in self.named().filter_map(|drift| drift.by.as_deref()) {
             if !programs.contains(&by) {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::process::{Child, Stdio};
 
 use ferrule_testkit::Program;
+use rustix::process::Signal;
 
 use crate::iptables::{MODE, ready, rules, run, serve, sorted};
 use crate::stand::{ASKING_POD, BINARY, PATIENCE, PODS, Stand, VIP, is_answered_by, service, slice, until};
@@ -50,6 +51,81 @@ fn damage_is_repaired_at_once_with_the_name_of_the_program() {
         assert_eq!(sorted(&rules(&stand)), sorted(&before), "{damage:?}");
         assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS), "{damage:?}");
     }
+}
+
+/// Under its new name the chain is nobody's business, but nothing of ours may lead to it.
+#[test]
+fn a_chain_that_is_renamed_is_written_again_and_so_is_what_leads_to_it() {
+    let Some(stand) = ready() else { return };
+    let program = serve(&stand, &SLOW_CHECKS);
+    let before = rules(&stand);
+    let chains = [chain(&stand, "KUBE-SEP-"), chain(&stand, "KUBE-SVC-"), "KUBE-SERVICES".to_owned()];
+    for (chain, new_name) in chains.iter().zip(["OTHER-1", "OTHER-2", "OTHER-3"]) {
+        let said = program.said();
+        run(&stand, "iptables", &["-t", "nat", "-E", chain, new_name]);
+        let line = repaired(&program, said);
+        assert!(line.contains(&format!("chain {chain} renamed")), "{line}");
+        assert!(line.contains("by=\"iptables (process "), "{line}");
+        let after = rules(&stand);
+        let missing: Vec<&str> = sorted(&before).into_iter().filter(|line| !after.contains(line)).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "{chain}");
+        let leads_there = |line: &&str| line.starts_with("-A KUBE-") && line.ends_with(new_name);
+        assert_eq!(after.lines().find(leads_there), None, "{chain}");
+    }
+    assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS));
+}
+
+/// So many rules of another program that their notifications do not fit into a receive buffer.
+fn many_foreign_rules() -> String {
+    let mut text = String::from("table ip many { chain c {\n");
+    for number in 0..60_000 {
+        let _ = writeln!(text, "ip saddr 10.0.0.{} tcp dport {number} counter accept", number % 250);
+    }
+    text + "}\n}\n"
+}
+
+#[test]
+fn where_notifications_are_lost_damage_is_repaired_with_the_names_of_the_programs() {
+    let Some(stand) = ready() else { return };
+    let program = serve(&stand, &SLOW_CHECKS);
+    let before = rules(&stand);
+    let (endpoint, said) = (chain(&stand, "KUBE-SEP-"), program.said());
+    // It cannot read until all has happened.
+    program.signal(Signal::STOP).expect("a signal");
+    until(|| program.is_stopped().then_some(()));
+    run(&stand, "iptables", &["-t", "nat", "-F", &endpoint]);
+    stand.net.node().feed("nft", &["-f", "-"], &many_foreign_rules()).expect("many rules");
+    program.signal(Signal::CONT).expect("a signal");
+    let line = repaired(&program, said);
+    assert!(line.contains("more than the kernel could announce"), "{line}");
+    assert!(line.contains("iptables (process ") && line.contains("nft (process "), "{line}");
+    assert_eq!(sorted(&rules(&stand)), sorted(&before));
+    assert!(is_answered_by(&stand.ask(ASKING_POD, VIP, 80), &PODS));
+}
+
+/// Two programs, or one that runs twice, before anything could be done about the first.
+#[test]
+fn two_changes_that_are_repaired_together_are_both_named() {
+    let Some(stand) = ready() else { return };
+    let program = serve(&stand, &SLOW_CHECKS);
+    let before = rules(&stand);
+    let (endpoint, service, said) = (chain(&stand, "KUBE-SEP-"), chain(&stand, "KUBE-SVC-"), program.said());
+    program.signal(Signal::STOP).expect("a signal");
+    until(|| program.is_stopped().then_some(()));
+    run(&stand, "iptables", &["-t", "nat", "-F", &endpoint]);
+    run(&stand, "nft", &["flush", "chain", "ip", "nat", &service]);
+    program.signal(Signal::CONT).expect("a signal");
+    repaired(&program, said);
+    // One line if both were read before the repair began, two if not.
+    let is_named = || {
+        let log = program.log();
+        let lines = log.iter().filter(|line| line.contains(REPAIRED));
+        let lines: String = lines.map(String::as_str).collect();
+        let parts = [&endpoint, &service, "iptables (process ", "nft (process "];
+        parts.iter().all(|part| lines.contains(*part)).then_some(())
+    };
+    until(is_named);
+    assert_eq!(sorted(&rules(&stand)), sorted(&before));
 }
 
 /// A rule of another program whose jump we do not understand keeps the chain it jumps to, and nothing else.

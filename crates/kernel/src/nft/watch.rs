@@ -11,7 +11,7 @@ use super::constants::{
 };
 use super::subscription::{Missed, Subscription, wait_for_commit_under_way};
 use super::{Family, Name};
-use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Socket};
+use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Socket, flags};
 
 /// One notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,9 @@ pub enum NftChange {
     Elements(Name),
     /// A chain.
     Chain(Name),
+    /// A chain that was there before, maybe under another name, which the kernel does not say. Kernels before 5.15 do not tell
+    /// this from a new one.
+    ExistingChain(Name),
     /// A rule of a chain.
     Rule(Name),
     /// An object of another kind.
@@ -177,6 +180,9 @@ pub fn notification(message: &Message<'_>) -> Option<NftNotification> {
         message::DELETE_SET => (true, NftChange::Set(named(set::NAME)?)),
         message::NEW_ELEMENTS => (false, NftChange::Elements(named(element::SET)?)),
         message::DELETE_ELEMENTS => (true, NftChange::Elements(named(element::SET)?)),
+        message::NEW_CHAIN if message.flags & (flags::CREATE | flags::EXCLUSIVE) == 0 => {
+            (false, NftChange::ExistingChain(named(chain::NAME)?))
+        }
         message::NEW_CHAIN => (false, NftChange::Chain(named(chain::NAME)?)),
         message::DELETE_CHAIN => (true, NftChange::Chain(named(chain::NAME)?)),
         message::NEW_RULE => (false, NftChange::Rule(named(rule::CHAIN)?)),

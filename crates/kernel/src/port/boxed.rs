@@ -1,5 +1,6 @@
 //! Tables behind a pointer are tables.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::XTables;
@@ -34,6 +35,10 @@ impl XTables for Box<dyn XTables + Send> {
 
     fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
         (**self).chain_rules(table, chain)
+    }
+
+    fn chain_names(&mut self, table: &str) -> Result<Option<BTreeSet<String>>, IptablesError> {
+        (**self).chain_names(table)
     }
 
     fn generation(&mut self) -> Result<Option<u32>, IptablesError> {

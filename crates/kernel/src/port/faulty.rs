@@ -1,5 +1,6 @@
 //! A wrapper that injects failures, in an order that a seed decides.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{NftReader, NftTables, NftWrapper, Read, XTables};
@@ -154,6 +155,10 @@ impl<K: XTables> XTables for Faulty<K> {
 
     fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
         self.kernel.chain_rules(table, chain)
+    }
+
+    fn chain_names(&mut self, table: &str) -> Result<Option<BTreeSet<String>>, IptablesError> {
+        self.kernel.chain_names(table)
     }
 
     fn generation(&mut self) -> Result<Option<u32>, IptablesError> {

@@ -16,6 +16,7 @@ mod iptables_encoding;
 mod iptables_scale;
 #[cfg(test)]
 mod ipvs;
+#[cfg(test)]
 mod notifications;
 #[cfg(test)]
 mod support;

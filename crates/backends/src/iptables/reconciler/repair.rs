@@ -9,7 +9,7 @@ use ferrule_plan::{FamilyPlan, PlanDelta};
 use super::{LENIENT, Reconciler};
 use crate::iptables::observed::{Accuracy, ChainRead, Observed};
 use crate::iptables::rule_set::RuleSet;
-use crate::iptables::suspected::{Suspicion, TableChain};
+use crate::iptables::suspected::{MAX_CHAINS, Suspicion, TableChain};
 use crate::iptables::verify::Correction;
 use crate::{SyncOutcome, SyncReport, Trigger};
 
@@ -98,11 +98,12 @@ impl<K: XTables> Reconciler<K> {
         if self.has_unwritten() {
             return self.read_and_correct(plan, Accuracy::Exact);
         }
-        let mut read = Vec::with_capacity(chains.len());
-        for TableChain { table, chain } in chains {
-            let rules = self.kernel.chain_rules(table.name(), chain)?;
-            read.push(ChainRead { table: *table, chain: chain.clone(), rules });
+        let mut read = self.read_chains(chains)?;
+        let referring = referring_to_missing(&rule_set, &read);
+        if referring.len() > MAX_CHAINS {
+            return self.read_and_correct(plan, Accuracy::Exact);
         }
+        read.extend(self.read_chains(&referring)?);
         let Some(edit) = Observed::of_chains(&read).chain_corrections(&rule_set, &read) else {
             return self.read_and_correct(plan, Accuracy::Exact);
         };
@@ -119,4 +120,28 @@ impl<K: XTables> Reconciler<K> {
         let corrected = (!edit.is_empty()).then_some(corrected);
         self.change_after(corrected, plan, changed)
     }
+
+    fn read_chains(&mut self, chains: &BTreeSet<TableChain>) -> Result<Vec<ChainRead>, IptablesError> {
+        let mut read = Vec::with_capacity(chains.len());
+        for TableChain { table, chain } in chains {
+            let rules = self.kernel.chain_rules(table.name(), chain)?;
+            read.push(ChainRead { table: *table, chain: chain.clone(), rules });
+        }
+        Ok(read)
+    }
+}
+
+/// Chains whose rules lead to a missing one, and which were not read yet. If that one was renamed, they lead to it still, under
+/// its new name.
+fn referring_to_missing(rule_set: &RuleSet, read: &[ChainRead]) -> BTreeSet<TableChain> {
+    let missing = read.iter().filter(|read| read.rules.is_none());
+    let missing: BTreeSet<&str> = missing.map(|read| read.chain.as_str()).collect();
+    if missing.is_empty() {
+        return BTreeSet::new();
+    }
+    let mut referring = rule_set.chains_leading_to(&missing);
+    referring.retain(|TableChain { table, chain }| {
+        read.iter().all(|read| (read.table, &read.chain) != (*table, chain))
+    });
+    referring
 }

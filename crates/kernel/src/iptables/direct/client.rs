@@ -188,10 +188,7 @@ impl XTables for NetlinkTables {
         // A listing that is cancelled makes its socket unusable.
         let mut socket = Socket::open(Protocol::Netfilter, &[]).map_err(|error| failed(READING, error))?;
         let saved = Reader { socket: &mut socket, family: self.family }.save(tables, cancel);
-        saved.map_err(|error| match error {
-            ReadError::Cancelled => IptablesError::Cancelled { operation: READING },
-            ReadError::Failed(error) => failed(READING, error),
-        })
+        saved.map_err(unread)
     }
 
     fn restore(&mut self, text: &RestoreText) -> Result<(), IptablesError> {
@@ -206,6 +203,10 @@ impl XTables for NetlinkTables {
 
     fn chain_rules(&mut self, table: &str, chain: &str) -> Result<Option<Vec<RuleText>>, IptablesError> {
         self.list_chain(table, chain)
+    }
+
+    fn chain_names(&mut self, table: &str) -> Result<Option<BTreeSet<String>>, IptablesError> {
+        self.reader().chain_names(table).map(Some).map_err(unread)
     }
 
     fn generation(&mut self) -> Result<Option<u32>, IptablesError> {
@@ -257,6 +258,13 @@ fn rejected(operation: &'static str, at: Option<String>, rejection: Rejection) -
         return not_permitted(operation, rejection.to_string());
     }
     IptablesError::Rejected { operation, at, rejection }
+}
+
+fn unread(error: ReadError) -> IptablesError {
+    match error {
+        ReadError::Cancelled => IptablesError::Cancelled { operation: READING },
+        ReadError::Failed(error) => failed(READING, error),
+    }
 }
 
 fn failed(operation: &'static str, source: NetlinkError) -> IptablesError {

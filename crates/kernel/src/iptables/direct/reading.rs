@@ -1,6 +1,6 @@
 //! Reads chains and rules back. Every chain is read as a whole; other programs may commit between two of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use rustix::io::Errno;
@@ -189,6 +189,17 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The names of all chains of a table.
+    pub(super) fn chain_names(&mut self, of: &str) -> Result<BTreeSet<String>, ReadError> {
+        let mut names = BTreeSet::new();
+        self.list_all(message::GET_CHAIN, &Cancel::default(), |attributes| {
+            if attributes.text(chain::TABLE) == Some(of) {
+                names.extend(attributes.text(chain::NAME).map(str::to_owned));
+            }
+        })?;
+        Ok(names)
     }
 
     /// The rules of a table, if there are few: another program may have emptied ten thousands of chains. `false` if there are
