@@ -10,13 +10,15 @@
 mod common;
 
 use std::process::{Command, ExitCode};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ferrule_backends::iptables::{Host, Reconciler};
 use ferrule_backends::{SyncOutcome, SyncReport, Trigger};
 use ferrule_kernel::iptables::{IptablesCommands, RestoreText, TableAccess, Variant};
-use ferrule_kernel::nft::Family;
+use ferrule_kernel::nft::{Family, NftWatch, Subscription};
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{Change, Cluster, IpFamily, NodeName};
@@ -27,6 +29,8 @@ use common::{MILLIS_PER_TICK, cluster, cpu_ticks, endpoints_with, millis, print_
 const ENDPOINTS: u32 = 10;
 /// How many changes of each kind are timed.
 const CHANGES: u32 = 20;
+const ONE_CHAIN: [&str; 5] = ["iptables-nft", "-t", "nat", "-F", "KUBE-MARK-MASQ"];
+const WHOLE_TABLE: [&str; 4] = ["iptables-nft", "-t", "nat", "-F"];
 const NETLINK: TableAccess = TableAccess::Netlink(Family::Ip);
 
 type Row = [String; 3];
@@ -67,7 +71,37 @@ struct Bench {
     cluster: Cluster,
     plan: NodePlan,
     view: NodeView,
+    subscription: Subscription,
     reconciler: Reconciler<Tables>,
+}
+
+/// Reads notifications on a thread of its own, as the program does, until it is dropped.
+struct Reader {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    fn start(mut watch: NftWatch) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                let _ = watch.read();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the reader ends");
+        }
+    }
 }
 
 /// What something took: in all, of this process, and of the kernel.
@@ -119,7 +153,9 @@ impl Bench {
             ..NodeView::new(NodeName::new("a"))
         };
         let (plan, _) = plan(&cluster, &view);
-        Self { services, cluster, plan, view, reconciler: reconciler(access) }
+        let subscription = Subscription::default();
+        let reconciler = reconciler(access).pausing(&subscription);
+        Self { services, cluster, plan, view, subscription, reconciler }
     }
 
     fn row(&self, what: &str, measured: String, remark: String) -> Row {
@@ -219,8 +255,10 @@ impl Bench {
     }
 
     fn repairs(&mut self) -> Vec<Row> {
-        let mut repair = |what: &str, command: &[&str]| {
+        let subscription = self.subscription.clone();
+        let mut repair = |what: &str, command: &[&str], watch: Option<NftWatch>| {
             run(command);
+            let _reader = watch.map(Reader::start);
             let plan = family(&self.plan);
             let (report, took) =
                 Took::by(|| self.reconciler.sync(plan, Trigger::repair()).expect("a repair"));
@@ -232,8 +270,14 @@ impl Bench {
             ]
         };
         vec![
-            repair("one rule is gone, all is read", &["iptables-nft", "-t", "nat", "-F", "KUBE-MARK-MASQ"]),
-            repair("iptables -F of table nat", &["iptables-nft", "-t", "nat", "-F"]),
+            repair("one rule is gone, all is read", &ONE_CHAIN, None),
+            repair("iptables -F of table nat", &WHOLE_TABLE, None),
+            repair("iptables -F, all is announced to us", &WHOLE_TABLE, NftWatch::open().ok()),
+            repair(
+                "iptables -F, the subscription paused",
+                &WHOLE_TABLE,
+                NftWatch::open_pausable(&subscription).ok(),
+            ),
         ]
     }
 

@@ -49,7 +49,7 @@ fn what_differs_is_found_and_corrected() {
         };
         assert!(correction.to_string().starts_with("rules of KUBE-SVC-"), "{correction}");
         let saves = lab.reconciler.kernel().saves;
-        let report = lab.reconciler.correct(&correction).expect("a correction").expect("it counts");
+        let report = lab.reconciler.correct(*correction).expect("a correction").expect("it counts");
         assert_eq!(
             (report.outcome, report.commits, lab.reconciler.kernel().saves),
             (SyncOutcome::Rewritten, 1, saves)
@@ -72,7 +72,7 @@ fn emptied_tables_are_read_alone_and_filled() {
         assert_eq!(flushed, Some(CanaryState::PartlyFlushed(vec!["filter"])));
         let scope = Scope::Tables(vec!["filter"]);
         let Ok(Verified::Drifted(correction)) = verifier.verify(&scope) else { unreachable!("it differs") };
-        lab.reconciler.correct(&correction).expect("a correction");
+        lab.reconciler.correct(*correction).expect("a correction");
         assert_eq!(verifier.verify(&scope).expect("a check"), Verified::Intact);
         assert_eq!(lab.saved().table("filter"), before.table("filter"));
         assert_ne!(lab.saved().table("nat"), before.table("nat"));
@@ -90,13 +90,13 @@ fn what_was_read_before_a_change_is_not_written_after_it() {
         };
         lab.then("service three clusterIP 10.96.0.3 port 80→8080\nendpoint three 10.244.1.3 node a");
         let restores = lab.restores();
-        assert_eq!(lab.reconciler.correct(&old).expect("nothing is tried"), None);
+        assert_eq!(lab.reconciler.correct(*old).expect("nothing is tried"), None);
         assert_eq!(lab.restores(), restores);
         assert!(verifier.known().is_check_wanted(), "it is read again later");
         let Ok(Verified::Drifted(new)) = verifier.verify(&Scope::Everything) else {
             unreachable!("it differs")
         };
-        lab.reconciler.correct(&new).expect("a correction").expect("it counts");
+        lab.reconciler.correct(*new).expect("a correction").expect("it counts");
         assert_eq!(lab.verify().expect("a verification").outcome, SyncOutcome::UpToDate);
     });
 }

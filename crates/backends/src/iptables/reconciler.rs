@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use ferrule_kernel::iptables::{IptablesError, RestoreText, Saved};
 use ferrule_kernel::nft::Subscription;
 use ferrule_kernel::port::XTables;
+use ferrule_kernel::sys;
 use ferrule_model::{IpFamily, ServicePortName};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
@@ -31,6 +32,7 @@ use super::suspected::Suspected;
 use super::verify::{Correction, readable};
 use crate::family::ip_family;
 use crate::{OwnCommits, Patch, SyncOutcome, SyncReport, Trigger};
+use commit::is_large;
 
 /// A verification does not rewrite very many endpoints just for their comments; a repair does.
 const LENIENT: Accuracy = Accuracy::AnyEndpointComments;
@@ -208,7 +210,7 @@ impl<K: XTables> Reconciler<K> {
     }
 
     /// Writes the correction that a verification found; nothing if rules were written since.
-    pub fn correct(&mut self, correction: &Correction) -> Result<Option<SyncReport>, IptablesError> {
+    pub fn correct(&mut self, correction: Correction) -> Result<Option<SyncReport>, IptablesError> {
         let rule_set = if self.known.is_now(correction.epoch) { self.known.take_rule_set() } else { None };
         let Some(rule_set) = rule_set else {
             self.known.want_check();
@@ -216,7 +218,7 @@ impl<K: XTables> Reconciler<K> {
         };
         self.known.begin_write();
         let outcome = if correction.was_ours { SyncOutcome::Rewritten } else { SyncOutcome::Created };
-        let written = self.write(&rule_set, &correction.edit, outcome);
+        let written = self.write(&rule_set, correction.edit, outcome);
         match written {
             Ok(report) => {
                 self.mark_written(rule_set);
@@ -281,7 +283,7 @@ impl<K: XTables> Reconciler<K> {
             // Read each time: one table may have been written before another was rejected.
             let saved = self.read_at_generation(K::save)?;
             let saved = readable(saved, self.kernel.family())?;
-            let error = match self.correct_saved(&saved, accuracy, &rule_set) {
+            let error = match self.correct_saved(saved, accuracy, &rule_set) {
                 Ok(report) => {
                     if host != self.host {
                         self.give_up_counters();
@@ -330,32 +332,40 @@ impl<K: XTables> Reconciler<K> {
 
     fn correct_saved(
         &mut self,
-        saved: &Saved,
+        saved: Saved,
         accuracy: Accuracy,
         rule_set: &RuleSet,
     ) -> Result<SyncReport, IptablesError> {
-        let observed = Observed::new(saved, accuracy, Table::ALL.to_vec());
+        let observed = Observed::new(&saved, accuracy, Table::ALL.to_vec());
         let edit = observed.corrections(rule_set);
         let outcome = match (edit.is_empty(), observed.is_ours()) {
             (true, _) => SyncOutcome::UpToDate,
             (false, true) => SyncOutcome::Rewritten,
             (false, false) => SyncOutcome::Created,
         };
-        self.write(rule_set, &edit, outcome)
+        drop(observed);
+        drop(saved);
+        self.write(rule_set, edit, outcome)
     }
 
     fn write(
         &mut self,
         rule_set: &RuleSet,
-        edit: &Edit,
+        edit: Edit,
         outcome: SyncOutcome,
     ) -> Result<SyncReport, IptablesError> {
-        let report = report(self.family(), rule_set, edit, outcome);
+        let report = report(self.family(), rule_set, &edit, outcome);
         if edit.is_empty() {
             return Ok(report);
         }
-        self.commit(&edit.text(), rule_set.hash())?;
-        Ok(SyncReport { written: edit.written(), removed: edit.removed(), commits: 1, ..report })
+        let (written, removed, text) = (edit.written(), edit.removed(), edit.text());
+        // The batch is larger than all of it, so what it replaces goes first.
+        drop(edit);
+        if is_large(&text) {
+            sys::trim_heap();
+        }
+        self.commit(&text, rule_set.hash())?;
+        Ok(SyncReport { written, removed, commits: 1, ..report })
     }
 
     /// Whether a change can be written without reading the tables.

@@ -16,6 +16,10 @@ const STAMPED: StampedChain = StampedChain { table: "nat", chain: CANARY };
 /// Notifications about a longer text take the kernel much time, and would soon fill our receive buffer.
 const LARGE_TEXT: usize = 1 << 20;
 
+pub(super) fn is_large(text: &RestoreText) -> bool {
+    text.as_str().len() >= LARGE_TEXT
+}
+
 impl<K: XTables> Reconciler<K> {
     /// Records commits together with the other family, so that neither takes the other's for a foreign one.
     #[must_use]
@@ -72,7 +76,7 @@ impl<K: XTables> Reconciler<K> {
             let stamp = if is_certain(before) { proven } else { proven.without_proof() };
             stamp.to_bytes().to_vec()
         };
-        let pause = if text.as_str().len() < LARGE_TEXT { None } else { self.subscription.pause() };
+        let pause = if is_large(text) { self.subscription.pause() } else { None };
         let written = self.kernel.restore_stamped(text, STAMPED, &stamp);
         if let Some(pause) = pause {
             pause.end(written.as_ref().ok().copied().flatten());

@@ -23,7 +23,7 @@ impl<K: XTables> Reconciler<K> {
         match (self.known.take_correction(), self.suspected.take()) {
             (Some(correction), Suspicion::Unwatched | Suspicion::Nothing) => {
                 self.known.put_rule_set(rule_set);
-                self.correct_and_change(plan, &correction, changed)
+                self.correct_and_change(plan, *correction, changed)
             }
             // Two at once: what was read before the second is no longer certain.
             (Some(_), Suspicion::Chains(_) | Suspicion::Everything) => {
@@ -57,7 +57,7 @@ impl<K: XTables> Reconciler<K> {
     fn correct_and_change(
         &mut self,
         plan: &FamilyPlan,
-        correction: &Correction,
+        correction: Correction,
         delta: &PlanDelta,
     ) -> Result<SyncReport, IptablesError> {
         let corrected = self.correct(correction).inspect_err(|_| {
@@ -108,7 +108,8 @@ impl<K: XTables> Reconciler<K> {
             return self.read_and_correct(plan, Accuracy::Exact);
         };
         self.known.begin_write();
-        let written = self.write(&rule_set, &edit, SyncOutcome::Rewritten);
+        let is_needed = !edit.is_empty();
+        let written = self.write(&rule_set, edit, SyncOutcome::Rewritten);
         let corrected = match written {
             Ok(report) => report,
             Err(error) => {
@@ -117,7 +118,7 @@ impl<K: XTables> Reconciler<K> {
             }
         };
         self.mark_written(rule_set);
-        let corrected = (!edit.is_empty()).then_some(corrected);
+        let corrected = is_needed.then_some(corrected);
         self.change_after(corrected, plan, changed)
     }
 
