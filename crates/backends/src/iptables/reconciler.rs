@@ -8,6 +8,8 @@
 
 mod commit;
 mod repair;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

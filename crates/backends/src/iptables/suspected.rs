@@ -18,7 +18,7 @@ pub(super) struct TableChain {
 /// What is to be verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Suspicion {
-    /// Nobody would know.
+    /// No thread watches, so anything may have been touched.
     #[default]
     Unwatched,
     /// What was announced has been seen to.

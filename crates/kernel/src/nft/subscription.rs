@@ -58,7 +58,7 @@ impl Subscription {
         let mut socket = Socket::open(Protocol::Netfilter, &[]).ok()?;
         let before = read_generation(&mut socket).ok()?;
         // A commit counts before it is announced: this one is to be announced to the end.
-        wait_for_commit_under_way(&mut socket).ok()?;
+        wait_for_ongoing_commit(&mut socket).ok()?;
         let pause = Pause { subscription: self.clone(), socket, before };
         let has_left = self.state().sockets.iter().try_for_each(Membership::leave).is_ok();
         if has_left {
@@ -108,7 +108,7 @@ fn read_generation(socket: &mut Socket) -> Result<u32, NetlinkError> {
 
 /// Returns once the commit that another program is in the middle of is done and announced: a batch waits for its turn, also one
 /// without content, which changes nothing.
-pub(super) fn wait_for_commit_under_way(socket: &mut Socket) -> Result<(), NetlinkError> {
+pub(super) fn wait_for_ongoing_commit(socket: &mut Socket) -> Result<(), NetlinkError> {
     let [high, low] = SUBSYSTEM.to_be_bytes();
     let mut writer = Writer::new();
     for kind in [BATCH_BEGIN, BATCH_END] {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::constants::{
     FIXED, GROUP, SUBSYSTEM, chain, element, flowtable, generation, kind, message, object, rule, set, table,
 };
-use super::subscription::{Missed, Subscription, wait_for_commit_under_way};
+use super::subscription::{Missed, Subscription, wait_for_ongoing_commit};
 use super::{Family, Name};
 use crate::netlink::{Incoming, Message, NetlinkError, Protocol, Socket, flags};
 
@@ -125,7 +125,7 @@ impl NftWatch {
     /// The commits that the lost notifications may belong to.
     fn lost_commits(&mut self) -> Result<Vec<NftNotification>, NetlinkError> {
         // The last of them may not have come to its end, which names the program.
-        wait_for_commit_under_way(&mut self.ends)?;
+        wait_for_ongoing_commit(&mut self.ends)?;
         self.read_ends()?;
         let lost = std::mem::take(&mut self.ended);
         self.generation = lost.last().and_then(NftNotification::generation).or(self.generation);
