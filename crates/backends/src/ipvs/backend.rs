@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ferrule_kernel::iptables::{AccessPolicy, IptablesError, TableAccess, legacy};
 use ferrule_kernel::ipvs::Ipvs as IpvsClient;
+use ferrule_kernel::nft::Subscription;
 use ferrule_model::{IpFamily, PerFamily, with_causes};
 use ferrule_plan::{ProxyMode, Quirks};
 
@@ -13,6 +14,7 @@ use super::kernel::{Kernel, NO_IPVS};
 use super::leftovers::remove_leftovers;
 use super::rules::{JUMPS, chain_names};
 use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
+use crate::foreign_commits::Own;
 use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::metrics::MetricDeclaration;
 use crate::static_rules::{StaticWatch, WatchedTables};
@@ -124,7 +126,8 @@ impl Backend for Ipvs {
         if families.is_empty() {
             return Ok(());
         }
-        let own = self.opened.iter().filter_map(|opened| opened.portid).collect();
+        let portids = self.opened.iter().filter_map(|opened| opened.portid).collect();
+        let own = Own { portids, subscription: Subscription::default() };
         let watch = StaticWatch { families, chains: chain_names(), jumps: &JUMPS };
         foreign_commits::watch(own, watch, sink)
     }

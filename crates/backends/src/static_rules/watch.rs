@@ -14,11 +14,14 @@ use crate::family::ip_family;
 use crate::foreign_commits::{ForeignCommit, Interpreter, done, shortened};
 use crate::{Drift, RuleEvent};
 
+/// A table and a chain of it.
+pub(crate) type ChainAt = (&'static str, &'static str);
+
 /// Watches the chains of one mode.
 pub(crate) struct StaticWatch<K> {
     pub families: Vec<WatchedTables<K>>,
     /// Our chains, by table.
-    pub chains: BTreeSet<(&'static str, &'static str)>,
+    pub chains: BTreeSet<ChainAt>,
     pub jumps: &'static [Jump],
 }
 
@@ -41,7 +44,7 @@ impl<K: XTables + Send + 'static> Interpreter for StaticWatch<K> {
         families.iter_mut().filter_map(drift).collect()
     }
 
-    fn on_gap(&mut self) -> Vec<RuleEvent> {
+    fn on_gap(&mut self, _: Option<&str>) -> Vec<RuleEvent> {
         self.verify_all()
     }
 }
@@ -52,47 +55,65 @@ impl<K> StaticWatch<K> {
     }
 }
 
+/// What a commit touched in one family.
+#[derive(Debug, Default)]
+struct TouchedRules {
+    what: Vec<String>,
+    /// Chains that jump to ours and lost rules.
+    entries: BTreeSet<(&'static str, &'static str)>,
+    /// Tables in which a chain may have got another name.
+    renamed: BTreeSet<&'static str>,
+}
+
+impl TouchedRules {
+    fn add(&mut self, change: &NftNotification, chains: &BTreeSet<ChainAt>, jumps: &[Jump]) {
+        let Some(name) = change.table.as_ref().map(Name::as_str) else { return };
+        let Some((table, _)) = chains.iter().find(|(table, _)| *table == name) else { return };
+        let is_ours = |chain: &Name| chains.iter().any(|ours| *ours == (*table, chain.as_str()));
+        match &change.change {
+            NftChange::Table => self.what.push(format!("table {table} {}", done(change))),
+            NftChange::Chain(chain) | NftChange::Rule(chain) | NftChange::ExistingChain(chain)
+                if is_ours(chain) =>
+            {
+                self.what.push(format!("chain {chain} {}", done(change)));
+            }
+            NftChange::Rule(chain) if change.removed => {
+                let leads_here = |jump: &&Jump| (jump.table, jump.from) == (*table, chain.as_str());
+                self.entries.extend(jumps.iter().filter(leads_here).map(|jump| (jump.table, jump.from)));
+            }
+            NftChange::ExistingChain(_) => drop(self.renamed.insert(table)),
+            NftChange::Chain(_)
+            | NftChange::Rule(_)
+            | NftChange::Set(_)
+            | NftChange::Elements(_)
+            | NftChange::Other
+            | NftChange::Generation { .. } => {}
+        }
+    }
+}
+
 impl<K: XTables> WatchedTables<K> {
     fn drift(
         &mut self,
         commit: &ForeignCommit,
-        chains: &BTreeSet<(&'static str, &'static str)>,
+        chains: &BTreeSet<ChainAt>,
         jumps: &[Jump],
     ) -> Option<RuleEvent> {
         let family = self.family;
         let of_family = |change: &&NftNotification| change.family.map(ip_family) == Some(family);
-        let (mut what, mut entries) = (Vec::new(), BTreeSet::new());
+        let mut touched = TouchedRules::default();
         for change in commit.changes.iter().filter(of_family) {
-            let Some(table) = change.table.as_ref().map(Name::as_str) else { continue };
-            match &change.change {
-                NftChange::Table if chains.iter().any(|(of, _)| *of == table) => {
-                    what.push(format!("table {table} {}", done(change)));
-                }
-                NftChange::Chain(chain) | NftChange::Rule(chain)
-                    if chains.iter().any(|ours| *ours == (table, chain.as_str())) =>
-                {
-                    what.push(format!("chain {chain} {}", done(change)));
-                }
-                NftChange::Rule(chain) if change.removed => {
-                    entries.extend(
-                        jumps
-                            .iter()
-                            .filter(|jump| (jump.table, jump.from) == (table, chain.as_str()))
-                            .map(|jump| (jump.table, jump.from)),
-                    );
-                }
-                NftChange::Table
-                | NftChange::Chain(_)
-                | NftChange::Rule(_)
-                | NftChange::Set(_)
-                | NftChange::Elements(_)
-                | NftChange::Other
-                | NftChange::Generation { .. } => {}
-            }
+            touched.add(change, chains, jumps);
         }
+        let TouchedRules { mut what, entries, renamed } = touched;
         for (table, from) in entries {
             if self.lost_a_jump(table, from, jumps) {
                 what.push(format!("jump of {from} removed"));
+            }
+        }
+        for (table, chain) in chains.iter().filter(|(table, _)| renamed.contains(table)) {
+            if !matches!(self.reader.chain_rules(table, chain), Ok(Some(_))) {
+                what.push(format!("chain {chain} renamed"));
             }
         }
         let by = commit.by.clone();

@@ -1,5 +1,7 @@
 //! What is in the sets, and the rules that look there.
 
+use ferrule_kernel::ipset::SetEntry;
+use ferrule_kernel::port::AddressSets as _;
 use ferrule_model::IpFamily;
 
 use super::Node;
@@ -259,12 +261,10 @@ fn jumps_lead_into_the_chains() {
 /// Row: ipvs 18 #52
 #[test]
 fn sets_are_corrected_to_what_is_wanted() {
-    use ferrule_kernel::port::AddressSets as _;
     let mut node = Node::of("service svc NodePort clusterIP 172.17.0.4 port p80 80 nodePort 8080");
     let specs = crate::ipvs::sets::specs(IpFamily::V4);
     let spec = |name: &str| specs.iter().find(|spec| &*spec.name == name).unwrap();
     let change = |set, entry, add| ferrule_kernel::ipset::SetChange { set: spec(set), entry, add };
-    use ferrule_kernel::ipset::SetEntry;
     let wrong = SetEntry::IpPort { ip: "172.17.0.5".parse().unwrap(), protocol: 17, port: 53 };
     let right = SetEntry::IpPort { ip: "172.17.0.4".parse().unwrap(), protocol: 6, port: 80 };
     let mut changes = vec![change("KUBE-CLUSTER-IP", wrong, true), change("KUBE-CLUSTER-IP", right, false)];

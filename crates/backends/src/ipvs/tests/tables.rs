@@ -72,17 +72,17 @@ impl MemoryTables {
 
     fn text(&self) -> String {
         let chains = self.chains.lock().unwrap();
-        let mut text = String::new();
+        let mut lines = Vec::new();
         for table in ["nat", "filter"] {
-            text += &format!("*{table}\n");
+            lines.push(format!("*{table}"));
             let here = || chains.iter().filter(|(of, ..)| of == table);
-            here().for_each(|(_, chain, _)| text += &format!(":{chain} - [0:0]\n"));
+            lines.extend(here().map(|(_, chain, _)| format!(":{chain} - [0:0]")));
             for (_, chain, rules) in here() {
-                rules.iter().for_each(|rule| text += &format!("-A {chain} {rule}\n"));
+                lines.extend(rules.iter().map(|rule| format!("-A {chain} {rule}")));
             }
-            text += "COMMIT\n";
+            lines.push("COMMIT\n".to_owned());
         }
-        text
+        lines.join("\n")
     }
 
     fn line(&self, table: &str, line: &str) {
