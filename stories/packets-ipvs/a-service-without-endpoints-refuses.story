@@ -1,4 +1,4 @@
-# No endpoints: everybody is refused, and the NodePort refuses on every local address, whatever nodePortAddresses says.
+# No endpoints: the virtual server refuses everybody. NodePorts are only on the addresses that accept them, and never on loopback.
 -- proxy --
 mode ipvs
 detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
@@ -14,5 +14,5 @@ FROM                                   TO                OUTCOME
 nodePortAddresses 192.0.2.10/32
 -- packets --
 FROM         TO                OUTCOME
-203.0.113.5  192.0.2.77:30099  rejected
-127.0.0.1    127.0.0.1:30099   rejected
+203.0.113.5  192.0.2.77:30099  untouched
+127.0.0.1    127.0.0.1:30099   untouched

@@ -13,9 +13,9 @@ endpoint shop/lb 10.244.1.8  node node-a
 -- packets --
 FROM          TO              OUTCOME
 10.244.1.100  10.96.0.10:80   10.244.1.5:8080 | 10.244.2.7:8080
-10.244.1.5    10.96.0.10:80   10.244.1.5:8080 masqueraded | 10.244.2.7:8080
+10.244.1.5    10.96.0.10:80   10.244.1.5:8080 masqueraded | 10.244.2.7:8080  # ipvs R54
 192.0.2.10    10.96.0.10:80   10.244.1.5:8080 masqueraded | 10.244.2.7:8080 masqueraded
 203.0.113.5   10.96.0.10:80   10.244.1.5:8080 masqueraded | 10.244.2.7:8080 masqueraded
 10.244.1.100  10.96.0.13:443  10.244.1.8:8443
-# In this mode also a pod of another node is masqueraded when it meets itself here.
-10.244.2.7    10.96.0.10:80   10.244.1.5:8080 | 10.244.2.7:8080 masqueraded
+# A pod of another node that meets itself here keeps its address.
+10.244.2.7    10.96.0.10:80   10.244.1.5:8080 | 10.244.2.7:8080

@@ -15,13 +15,16 @@ service shop/sticky  clusterIP 10.96.0.15  port http 80→8080  sessionAffinity 
 endpoint shop/sticky 10.244.1.9  node node-a
 endpoint shop/sticky 10.244.2.11  node node-b
 -- plan --
-FRONTEND           OWNER             FROM        THEN
-10.96.0.15:80/tcp  shop/sticky:http  local pods  cluster pool
-                                     anyone      cluster pool, masquerade
-10.96.0.17:80/tcp  shop/hinted:http  local pods  cluster pool
-                                     anyone      cluster pool, masquerade
-10.96.0.19:80/tcp  shop/itl          local pods  local pool
-                                     anyone      local pool, masquerade
+FRONTEND                OWNER             FROM        THEN
+10.96.0.15:80/tcp       shop/sticky:http  local pods  cluster pool
+                                          anyone      cluster pool, masquerade
+10.96.0.15 other ports  shop/sticky:http  anyone      reject
+10.96.0.17:80/tcp       shop/hinted:http  local pods  cluster pool
+                                          anyone      cluster pool, masquerade
+10.96.0.17 other ports  shop/hinted:http  anyone      reject
+10.96.0.19:80/tcp       shop/itl          local pods  local pool
+                                          anyone      local pool, masquerade
+10.96.0.19 other ports  shop/itl          anyone      reject
 POOL                      ENDPOINTS
 shop/hinted:http cluster  10.244.1.20:8080, 10.244.3.20:8080
 shop/itl local            10.244.1.30:8080
@@ -35,7 +38,7 @@ FROM          TO             OUTCOME
 -- then: gone endpoint shop/itl 10.244.1.30 --
 -- packets --
 FROM          TO             OUTCOME
-10.244.1.100  10.96.0.19:80  dropped
+10.244.1.100  10.96.0.19:80  rejected
 -- then: gone endpoint shop/itl 10.244.2.30 --
 -- packets --
 FROM          TO             OUTCOME

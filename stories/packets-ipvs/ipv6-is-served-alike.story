@@ -8,10 +8,11 @@ service shop/np6  NodePort  clusterIP fd00:96::11  port http 80→8080  nodePort
 endpoint shop/np6 fd00:244:1::6  node node-a
 endpoint shop/np6 fd00:244:2::8  node node-b
 -- plan --
-FRONTEND              OWNER          FROM        THEN
-[fd00:96::11]:80/tcp  shop/np6:http  local pods  cluster pool
-                                     anyone      cluster pool, masquerade
-nodePort 30080/tcp    shop/np6:http  anyone      cluster pool, masquerade
+FRONTEND                 OWNER          FROM        THEN
+[fd00:96::11]:80/tcp     shop/np6:http  local pods  cluster pool
+                                        anyone      cluster pool, masquerade
+fd00:96::11 other ports  shop/np6:http  anyone      reject
+nodePort 30080/tcp       shop/np6:http  anyone      cluster pool, masquerade
 POOL                   ENDPOINTS
 shop/np6:http cluster  [fd00:244:1::6]:8080, [fd00:244:2::8]:8080
 -- packets --

@@ -1,5 +1,5 @@
-# No endpoint at all: iptables mode refuses everybody without looking at the source ranges, and the host's own packets to
-# the external addresses leave the node as if there were no Service.
+# No endpoint at all: the virtual server refuses, behind the source ranges. They are not checked for the host's own packets, which
+# are refused too.
 -- proxy --
 mode ipvs
 detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
@@ -7,17 +7,21 @@ detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
 node node-a  addresses 192.0.2.10  alsoOn 192.0.2.77  zone zone-a
 service shop/lbe  LoadBalancer 198.51.100.22  externalIP 198.51.100.31  clusterIP 10.96.0.20  port http 80→8080  nodePort 30090  sourceRanges 203.0.113.0/24
 -- plan --
-FRONTEND                     OWNER          FROM       THEN
-10.96.0.20:80/tcp            shop/lbe:http  anyone     reject
-198.51.100.22:80/tcp         shop/lbe:http  this host  pass
-                                            anyone     reject
-198.51.100.31:80/tcp         shop/lbe:http  (as 198.51.100.22:80/tcp)
-nodePort 30090/tcp           shop/lbe:http  anyone     reject
-loopback nodePort 30090/tcp  shop/lbe:http  anyone     reject
+FRONTEND                   OWNER          FROM                    THEN
+10.96.0.20:80/tcp          shop/lbe:http  anyone                  reject
+198.51.100.22:80/tcp       shop/lbe:http  this host               reject
+                                          outside 203.0.113.0/24  drop
+                                          anyone                  reject
+198.51.100.31:80/tcp       shop/lbe:http  anyone                  reject
+10.96.0.20 other ports     shop/lbe:http  anyone                  reject
+198.51.100.22 other ports  shop/lbe:http  anyone                  reject
+198.51.100.31 other ports  shop/lbe:http  anyone                  reject
+nodePort 30090/tcp         shop/lbe:http  anyone                  reject
 -- packets --
 FROM                                TO                                  OUTCOME
-203.0.113.5, 8.8.4.4, 10.244.1.100  198.51.100.22:80                    rejected
-192.0.2.10                          198.51.100.22:80, 198.51.100.31:80  untouched
+203.0.113.5                            198.51.100.22:80                    rejected
+8.8.4.4, 10.244.1.100                  198.51.100.22:80                    dropped
+192.0.2.10                          198.51.100.22:80, 198.51.100.31:80  rejected
 10.244.1.100                        198.51.100.31:80                    rejected
 192.0.2.10                          192.0.2.10:30090                    rejected
 192.0.2.10                          10.96.0.20:80                       rejected

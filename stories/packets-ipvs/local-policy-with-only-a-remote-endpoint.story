@@ -1,5 +1,4 @@
-# externalTrafficPolicy Local and the only endpoint is elsewhere: outsiders are dropped, so that their load balancer tries
-# another node. Pods and the host still get through.
+# externalTrafficPolicy Local and the only endpoint is elsewhere: ipvs mode falls back to it, with the client's own address.
 -- proxy --
 mode ipvs
 detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
@@ -9,9 +8,9 @@ service shop/lbl  LoadBalancer 198.51.100.21  clusterIP 10.96.0.18  port http 80
 endpoint shop/lbl 10.244.2.12  node node-b
 -- packets --
 FROM          TO                OUTCOME
-203.0.113.5   192.0.2.10:30082  dropped
+203.0.113.5   192.0.2.10:30082  10.244.2.12:8080
 10.244.1.100  192.0.2.10:30082  10.244.2.12:8080
-192.0.2.10    192.0.2.10:30082  10.244.2.12:8080 masqueraded
-203.0.113.5   198.51.100.21:80  dropped
+192.0.2.10    192.0.2.10:30082  10.244.2.12:8080
+203.0.113.5   198.51.100.21:80  10.244.2.12:8080
 10.244.1.100  198.51.100.21:80  10.244.2.12:8080
-192.0.2.10    198.51.100.21:80  10.244.2.12:8080 masqueraded
+192.0.2.10    198.51.100.21:80  10.244.2.12:8080

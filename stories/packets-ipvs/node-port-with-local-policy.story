@@ -1,5 +1,5 @@
-# externalTrafficPolicy Local: outsiders reach this node's endpoint with their own address. Pods and the host reach all,
-# the host also through 127.0.0.1.
+# externalTrafficPolicy Local: everybody reaches this node's endpoint, pods and the host included, with their own address.
+# 127.0.0.1 is not served.
 -- proxy --
 mode ipvs
 detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
@@ -9,19 +9,17 @@ service shop/npl  NodePort  clusterIP 10.96.0.12  port http 80→8080  nodePort 
 endpoint shop/npl 10.244.1.7  node node-a
 endpoint shop/npl 10.244.2.9  node node-b
 -- plan --
-FRONTEND                     OWNER          FROM        THEN
-10.96.0.12:80/tcp            shop/npl:http  local pods  cluster pool
-                                            anyone      cluster pool, masquerade
-nodePort 30081/tcp           shop/npl:http  local pods  cluster pool
-                                            this host   cluster pool, masquerade
-                                            anyone      local pool
-loopback nodePort 30081/tcp  shop/npl:http  (as nodePort 30081/tcp)
+FRONTEND                OWNER          FROM        THEN
+10.96.0.12:80/tcp       shop/npl:http  local pods  cluster pool
+                                       anyone      cluster pool, masquerade
+10.96.0.12 other ports  shop/npl:http  anyone      reject
+nodePort 30081/tcp      shop/npl:http  anyone      local pool
 POOL                   ENDPOINTS
 shop/npl:http cluster  10.244.1.7:8080, 10.244.2.9:8080
 shop/npl:http local    10.244.1.7:8080
 -- packets --
 FROM          TO                OUTCOME
 203.0.113.5   192.0.2.10:30081  10.244.1.7:8080
-10.244.1.100  192.0.2.10:30081  10.244.1.7:8080 | 10.244.2.9:8080
-192.0.2.10    192.0.2.10:30081  10.244.1.7:8080 masqueraded | 10.244.2.9:8080 masqueraded
-127.0.0.1     127.0.0.1:30081   10.244.1.7:8080 masqueraded | 10.244.2.9:8080 masqueraded
+10.244.1.100  192.0.2.10:30081  10.244.1.7:8080
+192.0.2.10    192.0.2.10:30081  10.244.1.7:8080
+127.0.0.1     127.0.0.1:30081   untouched

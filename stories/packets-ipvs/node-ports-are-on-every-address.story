@@ -1,4 +1,4 @@
-# iptables mode serves NodePorts on every local address, 127.0.0.1 included, unless nodePortAddresses says otherwise.
+# ipvs mode serves NodePorts on every address of the node but loopback ones, unless nodePortAddresses says otherwise.
 -- proxy --
 mode ipvs
 detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
@@ -8,11 +8,11 @@ service shop/np  NodePort  clusterIP 10.96.0.11  port http 80→8080  nodePort 3
 endpoint shop/np 10.244.1.6  node node-a
 endpoint shop/np 10.244.2.8  node node-b
 -- plan --
-FRONTEND                     OWNER         FROM        THEN
-10.96.0.11:80/tcp            shop/np:http  local pods  cluster pool
-                                           anyone      cluster pool, masquerade
-nodePort 30080/tcp           shop/np:http  anyone      cluster pool, masquerade
-loopback nodePort 30080/tcp  shop/np:http  anyone      cluster pool, masquerade
+FRONTEND                OWNER         FROM        THEN
+10.96.0.11:80/tcp       shop/np:http  local pods  cluster pool
+                                      anyone      cluster pool, masquerade
+10.96.0.11 other ports  shop/np:http  anyone      reject
+nodePort 30080/tcp      shop/np:http  anyone      cluster pool, masquerade
 POOL                  ENDPOINTS
 shop/np:http cluster  10.244.1.6:8080, 10.244.2.8:8080
 -- packets --
@@ -21,7 +21,7 @@ FROM          TO                OUTCOME
 203.0.113.5   192.0.2.77:30080  10.244.1.6:8080 masqueraded | 10.244.2.8:8080 masqueraded
 10.244.1.100  192.0.2.10:30080  10.244.1.6:8080 masqueraded | 10.244.2.8:8080 masqueraded
 192.0.2.10    192.0.2.10:30080  10.244.1.6:8080 masqueraded | 10.244.2.8:8080 masqueraded
-127.0.0.1     127.0.0.1:30080   10.244.1.6:8080 masqueraded | 10.244.2.8:8080 masqueraded
+127.0.0.1     127.0.0.1:30080   untouched
 -- proxy --
 nodePortAddresses 192.0.2.10/32
 -- packets --

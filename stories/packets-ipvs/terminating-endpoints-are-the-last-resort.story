@@ -1,4 +1,4 @@
-# Endpoints that are shutting down but still serve are used when nothing better is left, exactly as in nftables mode.
+# Endpoints that are shutting down but still serve are used when nothing better is left; policy Local falls back to other nodes.
 -- proxy --
 mode ipvs
 detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
@@ -28,7 +28,7 @@ gone endpoint shop/roll 10.244.1.53
 endpoint shop/roll 10.244.2.51  node node-b  terminating
 -- packets --
 FROM          TO                OUTCOME
-203.0.113.5   198.51.100.50:80  dropped
+203.0.113.5   198.51.100.50:80  10.244.2.51:8080
 10.244.1.100  10.96.0.50:80     10.244.2.51:8080
 -- then: endpoint shop/roll 10.244.2.51 node node-b terminated --
 -- packets --

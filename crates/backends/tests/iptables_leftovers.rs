@@ -88,6 +88,7 @@ fn write_everywhere(text: &'static str) {
 }
 
 /// Row: iptables J16
+/// Row: ipvs R49
 #[test]
 fn only_what_others_wrote_is_left() {
     with_iptables(|| {

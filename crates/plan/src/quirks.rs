@@ -34,6 +34,9 @@ pub enum Quirk {
     NodePortAddressesListed,
     /// ipvs: services, not their ports, are counted as having no local endpoints.
     CountServicesWithoutLocalEndpoints,
+    /// ipvs: this host's packets to a load balancer without endpoints are rejected, whatever its source ranges, which are checked
+    /// behind the virtual server.
+    HostRefusedBeforeRanges,
     /// ipvs: an endpoint on this node that gets its own packet back has it masqueraded even if the endpoint is not in use:
     /// connections to endpoints that leave go on.
     HairpinOfUnusedEndpoints,
@@ -64,6 +67,7 @@ impl Quirks {
         Quirk::RejectUnusedPortsEverywhere,
         Quirk::NodePortAddressesListed,
         Quirk::CountServicesWithoutLocalEndpoints,
+        Quirk::HostRefusedBeforeRanges,
         Quirk::HairpinOfUnusedEndpoints,
     ]);
 

@@ -137,11 +137,13 @@ impl Frontend {
             }
             Shape::Refuse(_) | Shape::OnePool { .. } | Shape::ShortCircuit { .. } => self.shape.rules(node),
         };
-        match self.source_ranges() {
-            Some(ranges) => {
-                rules.preceded_by(TrafficSource::OutsideRanges(Arc::clone(ranges)), Verdict::Drop)
+        let Some(ranges) = self.source_ranges() else { return rules };
+        let rules = rules.preceded_by(TrafficSource::OutsideRanges(Arc::clone(ranges)), Verdict::Drop);
+        match self.shape {
+            Shape::Refuse(refusal) if node.quirks.has(Quirk::HostRefusedBeforeRanges) => {
+                rules.preceded_by(TrafficSource::ThisHost, refusal.into())
             }
-            None => rules,
+            Shape::Refuse(_) | Shape::OnePool { .. } | Shape::ShortCircuit { .. } => rules,
         }
     }
 

@@ -386,4 +386,17 @@ mod tests {
             "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-D INPUT -j KUBE-IPVS-FILTER\n-X KUBE-IPVS-FILTER\nCOMMIT\n";
         assert_eq!(Removal::new(&Saved::parse(text), Whose::Ipvs).text.as_str(), expected);
     }
+
+    #[test]
+    fn of_iptables_mode_goes_what_ipvs_mode_does_not_have() {
+        let text = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-PROXY-FIREWALL - [0:0]\n:KUBE-IPVS-FILTER - [0:0]\n:KUBE-SERVICES - [0:0]\n\
+            -A INPUT -m comment --comment \"kube-proxy firewall rules\" -j KUBE-PROXY-FIREWALL\n\
+            -A INPUT -m conntrack --ctstate NEW -m comment --comment \"kubernetes load balancer firewall\" -j KUBE-PROXY-FIREWALL\n\
+            -A INPUT -j KUBE-SERVICES\n-A INPUT -j KUBE-IPVS-FILTER\nCOMMIT\n\
+            *nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n";
+        let expected = "*filter\n:KUBE-SERVICES - [0:0]\n\
+            -D INPUT -m conntrack --ctstate NEW -m comment --comment \"kubernetes load balancer firewall\" -j KUBE-PROXY-FIREWALL\n\
+            -D INPUT -j KUBE-SERVICES\n-X KUBE-SERVICES\nCOMMIT\n*nat\n:KUBE-SVC-X - [0:0]\n-X KUBE-SVC-X\nCOMMIT\n";
+        assert_eq!(Removal::new(&Saved::parse(text), Whose::Iptables).text.as_str(), expected);
+    }
 }

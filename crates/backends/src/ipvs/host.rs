@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::ipvs::wanted::number;
 
-    /// §18 row 59
+    /// Row: ipvs R59
     #[test]
     fn reused_connections_are_seen_to_where_the_kernel_does_not() {
         let modes =

@@ -196,10 +196,16 @@ impl NetWorld {
     /// The node's own packets come from the node whether masqueraded or not.
     fn is_right_source(&self, packet: &Packet, delivery: &Delivery, seen: std::net::IpAddr) -> bool {
         if delivery.masqueraded || self.spec().is_of_node(packet.from) {
-            self.spec().node.contains(&seen)
+            self.spec().node.contains(&seen) || self.is_on_node(seen)
         } else {
             seen == packet.from
         }
+    }
+
+    /// In ipvs mode the node has the addresses of Services too, and Linux may choose one of them as the source.
+    fn is_on_node(&self, address: std::net::IpAddr) -> bool {
+        let found = self.node().run(ferrule_kernel::interfaces::addresses);
+        matches!(found, Ok(Ok(found)) if found.iter().any(|found| found.address == address))
     }
 
     fn judge(&self, asked: &Asked<'_>, answers: &mut Answers) {

@@ -12,14 +12,14 @@ const TWO: &str = "service svc clusterIP 10.20.30.41 port p80 80
     endpoint svc 10.0.1.2 node b";
 const SERVICE: &str = "10.20.30.41:80";
 
-/// Row: ipvs 18 #34
+/// Row: ipvs R34
 #[test]
 fn without_connections_it_goes_at_once() {
     let mut node = Node::of(TWO);
     assert_eq!(node.then("gone endpoint svc 10.0.1.2"), ["server delete 10.20.30.41:80/TCP 10.0.1.2:80"]);
 }
 
-/// Row: ipvs 18 #35
+/// Row: ipvs R35
 #[test]
 fn with_connections_it_gets_no_new_ones_and_goes_when_they_are_over() {
     for (active, inactive) in [(10, 0), (0, 10)] {
@@ -35,7 +35,7 @@ fn with_connections_it_gets_no_new_ones_and_goes_when_they_are_over() {
     }
 }
 
-/// Row: ipvs 18 #35
+/// Row: ipvs R35
 #[test]
 fn a_later_count_removes_it() {
     let mut node = Node::of(TWO);
@@ -48,7 +48,7 @@ fn a_later_count_removes_it() {
     assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80"]);
 }
 
-/// Row: ipvs 18 #36
+/// Row: ipvs R36
 #[test]
 fn udp_and_sctp_servers_go_at_once() {
     for protocol in ["udp", "sctp"] {
@@ -62,7 +62,7 @@ fn udp_and_sctp_servers_go_at_once() {
     }
 }
 
-/// Row: ipvs 18 #37
+/// Row: ipvs R37
 #[test]
 fn a_server_that_is_gone_already_is_forgotten() {
     use ferrule_kernel::ipvs::IpvsChange;
@@ -77,8 +77,8 @@ fn a_server_that_is_gone_already_is_forgotten() {
     assert!(report.rejected.is_empty(), "{report:?}");
 }
 
-/// Row: ipvs 18 #33
-/// Row: ipvs 18 #38
+/// Row: ipvs R33
+/// Row: ipvs R38
 #[test]
 fn one_that_comes_back_is_revived_in_place() {
     let mut node = Node::of(TWO);

@@ -2,7 +2,7 @@
 
 use super::Node;
 
-/// Row: ipvs 18 #39
+/// Row: ipvs R39
 #[test]
 fn ready_endpoints_are_real_servers_and_local_ones_are_masqueraded_to_themselves() {
     let mut node = Node::of(
@@ -19,7 +19,7 @@ fn ready_endpoints_are_real_servers_and_local_ones_are_masqueraded_to_themselves
     assert!(node.set("KUBE-LOOP-BACK").is_empty());
 }
 
-/// Row: ipvs 18 #40
+/// Row: ipvs R40
 #[test]
 fn internal_policy_local_has_local_endpoints_or_none() {
     let service = "service svc clusterIP 10.20.30.41 port p80 80 internalTrafficPolicy Local\n";
@@ -42,7 +42,7 @@ const TERMINATING: &str = "endpoint svc 10.0.1.1 node host ready
     endpoint svc 10.0.1.4 node host terminated
     endpoint svc 10.0.1.5 node b ready";
 
-/// Row: ipvs 18 #41
+/// Row: ipvs R41
 #[test]
 fn every_local_endpoint_is_masqueraded_to_itself() {
     let node =
@@ -55,7 +55,7 @@ fn every_local_endpoint_is_masqueraded_to_itself() {
     assert_eq!(node.set("KUBE-LOOP-BACK").len(), 4);
 }
 
-/// Row: ipvs 18 #42
+/// Row: ipvs R42
 #[test]
 fn external_policy_local_has_ready_local_endpoints() {
     let node = Node::of(&format!(
@@ -68,7 +68,7 @@ fn external_policy_local_has_ready_local_endpoints() {
     assert_eq!(node.servers(), expected);
 }
 
-/// Row: ipvs 18 #43
+/// Row: ipvs R43
 #[test]
 fn local_endpoints_that_terminate_are_the_last_resort_of_local_policy() {
     let node = Node::of(
@@ -84,7 +84,7 @@ fn local_endpoints_that_terminate_are_the_last_resort_of_local_policy() {
     );
 }
 
-/// Row: ipvs 18 #44
+/// Row: ipvs R44
 #[test]
 fn endpoints_that_terminate_are_used_where_there_are_no_others() {
     let node = Node::of(
@@ -96,7 +96,7 @@ fn endpoints_that_terminate_are_used_where_there_are_no_others() {
     assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80, 10.0.1.2:80"]);
 }
 
-/// Row: ipvs 18 #45
+/// Row: ipvs R45
 #[test]
 fn services_without_local_endpoints_are_counted() {
     let counted = |policies: &str, endpoint: &str| {

@@ -27,8 +27,8 @@ fn with_excluded(blocks: &[&str], facts: &str) -> Node {
     Node::start(IpFamily::V4, "", facts, IpvsOptions { exclude_cidrs, ..IpvsOptions::default() })
 }
 
-/// Row: ipvs 18 #30
-/// Row: ipvs 18 #31
+/// Row: ipvs R30
+/// Row: ipvs R31
 #[test]
 fn stale_servers_go_and_those_of_others_stay() {
     let facts = "service stale clusterIP 6.6.6.6 port p80 80
@@ -50,7 +50,7 @@ fn stale_servers_go_and_those_of_others_stay() {
     assert!(node.verify().notes.is_empty(), "they are named once");
 }
 
-/// Row: ipvs 18 #32
+/// Row: ipvs R32
 #[test]
 fn real_servers_of_an_excluded_server_are_left_alone() {
     let facts = "service svc clusterIP 4.4.4.4 port p80 80\nendpoint svc 10.0.1.1 node b\nendpoint svc 10.0.1.2 node b";
@@ -61,7 +61,7 @@ fn real_servers_of_an_excluded_server_are_left_alone() {
     assert_eq!(node.servers(), ["4.4.4.4:80/TCP: 10.0.1.1:80, 10.0.1.2:80"]);
 }
 
-/// Row: ipvs 18 #53
+/// Row: ipvs R53
 #[test]
 fn excluded_blocks_count_in_their_own_family() {
     let exclude_cidrs: Vec<ipnet::IpNet> =

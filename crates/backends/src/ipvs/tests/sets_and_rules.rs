@@ -7,7 +7,7 @@ use ferrule_model::IpFamily;
 use super::Node;
 use crate::IpvsOptions;
 
-/// Row: ipvs 18 #4
+/// Row: ipvs R4
 #[test]
 fn a_udp_node_port_is_in_its_set() {
     let node = Node::with(
@@ -26,7 +26,7 @@ fn a_udp_node_port_is_in_its_set() {
     assert_eq!(node.chain("nat", "KUBE-SERVICES"), services);
 }
 
-/// Row: ipvs 18 #6
+/// Row: ipvs R6
 #[test]
 fn sctp_node_ports_are_listed_with_their_addresses() {
     let node = Node::of(
@@ -39,7 +39,7 @@ fn sctp_node_ports_are_listed_with_their_addresses() {
     assert_eq!(node.set("KUBE-NODE-PORT-SCTP-HASH"), entries);
 }
 
-/// Row: ipvs 18 #7
+/// Row: ipvs R7
 #[test]
 fn sctp_node_ports_with_local_policy_are_in_both_sets() {
     let node = Node::of(
@@ -57,7 +57,7 @@ fn sctp_node_ports_with_local_policy_are_in_both_sets() {
     assert_eq!(node.chain("filter", "KUBE-NODE-PORT"), ["KUBE-HEALTH-CHECK-NODE-PORT dst -j ACCEPT"]);
 }
 
-/// Row: ipvs 18 #8
+/// Row: ipvs R8
 #[test]
 fn node_ports_with_local_policy_have_local_real_servers() {
     let node = Node::with(
@@ -77,7 +77,7 @@ fn node_ports_with_local_policy_have_local_real_servers() {
     assert_eq!(node.chain("nat", "KUBE-NODE-PORT"), rules);
 }
 
-/// Row: ipvs 18 #15
+/// Row: ipvs R15
 #[test]
 fn external_addresses_with_local_policy_are_in_a_set_of_their_own() {
     let node = Node::of(
@@ -98,7 +98,7 @@ fn external_addresses_with_local_policy_are_in_a_set_of_their_own() {
     assert_eq!(of_external, expected);
 }
 
-/// Row: ipvs 18 #16
+/// Row: ipvs R16
 #[test]
 fn a_load_balancer_is_masqueraded() {
     let node = Node::with(
@@ -119,7 +119,7 @@ fn a_load_balancer_is_masqueraded() {
     assert_eq!(node.chain("nat", "KUBE-LOAD-BALANCER"), ["-j KUBE-MARK-MASQ"]);
 }
 
-/// Row: ipvs 18 #17
+/// Row: ipvs R17
 #[test]
 fn a_load_balancer_with_local_policy_keeps_sources() {
     let node = Node::of(
@@ -135,7 +135,7 @@ fn a_load_balancer_with_local_policy_keeps_sources() {
     );
 }
 
-/// Row: ipvs 18 #18
+/// Row: ipvs R18
 #[test]
 fn source_ranges_without_the_node_are_closed_to_it() {
     let node = Node::of(
@@ -153,7 +153,7 @@ fn source_ranges_without_the_node_are_closed_to_it() {
     assert_eq!(node.chain("filter", "KUBE-IPVS-OUT-FILTER"), closed);
 }
 
-/// Row: ipvs 18 #19
+/// Row: ipvs R19
 #[test]
 fn source_ranges_with_the_node_admit_it() {
     let node = Node::of(
@@ -171,7 +171,7 @@ fn source_ranges_with_the_node_admit_it() {
     assert!(node.chain("filter", "KUBE-IPVS-OUT-FILTER").is_empty());
 }
 
-/// Row: ipvs 18 #20
+/// Row: ipvs R20
 #[test]
 fn a_range_of_everyone_is_no_restriction() {
     let node = Node::of(
@@ -180,7 +180,7 @@ fn a_range_of_everyone_is_no_restriction() {
     assert_eq!(node.filled_sets(), ["KUBE-CLUSTER-IP", "KUBE-IPVS-IPS", "KUBE-LOAD-BALANCER"]);
 }
 
-/// Row: ipvs 18 #22
+/// Row: ipvs R22
 #[test]
 fn rules_of_all_kinds_have_their_order() {
     let node = Node::with(
@@ -211,7 +211,7 @@ fn rules_of_all_kinds_have_their_order() {
     assert_eq!(targets, expected);
 }
 
-/// Row: ipvs 18 #23
+/// Row: ipvs R23
 #[test]
 fn health_check_ports_follow_their_services() {
     let lb = |name: &str, at: u8, port: u16, policy: &str| {
@@ -229,8 +229,8 @@ fn health_check_ports_follow_their_services() {
     assert!(node.set("KUBE-HEALTH-CHECK-NODE-PORT").is_empty());
 }
 
-/// Row: ipvs 18 #46
-/// Row: ipvs 18 #47
+/// Row: ipvs R46
+/// Row: ipvs R47
 #[test]
 fn what_is_marked_is_masqueraded_in_both_families() {
     let node =
@@ -241,7 +241,7 @@ fn what_is_marked_is_masqueraded_in_both_families() {
     assert_eq!(node.filled_sets(), ["KUBE-6-CLUSTER-IP", "KUBE-6-IPVS-IPS"]);
 }
 
-/// Row: ipvs 18 #48
+/// Row: ipvs R48
 #[test]
 fn jumps_lead_into_the_chains() {
     let node = Node::of("service svc clusterIP 10.20.30.41 port p80 80");
@@ -257,8 +257,8 @@ fn jumps_lead_into_the_chains() {
     assert_eq!(jumps("filter", "OUTPUT"), ["-j KUBE-IPVS-OUT-FILTER"]);
 }
 
-/// Row: ipvs 18 #51
-/// Row: ipvs 18 #52
+/// Row: ipvs R51
+/// Row: ipvs R52
 #[test]
 fn sets_are_corrected_to_what_is_wanted() {
     let mut node = Node::of("service svc NodePort clusterIP 172.17.0.4 port p80 80 nodePort 8080");
@@ -276,7 +276,7 @@ fn sets_are_corrected_to_what_is_wanted() {
     assert_eq!(node.set("KUBE-NODE-PORT-TCP"), ["8080"]);
 }
 
-/// Row: ipvs 18 #57
+/// Row: ipvs R57
 #[test]
 fn a_range_of_one_host_is_written_once() {
     let mut node = Node::of(
@@ -289,7 +289,7 @@ fn a_range_of_one_host_is_written_once() {
     assert_eq!(node.kernel.take_writes(), Vec::<String>::new());
 }
 
-/// Row: ipvs 18 #58
+/// Row: ipvs R58
 #[test]
 fn rules_that_were_removed_are_put_back() {
     let mut node = Node::of("service svc clusterIP 10.20.30.41 port p80 80");

@@ -138,7 +138,7 @@ fn a_foreign_set_of_our_name_is_an_error() {
     assert!(node.kernel.take_writes().is_empty());
 }
 
-/// Row: ipvs 18 #50
+/// Row: ipvs R50
 #[test]
 fn a_scheduler_that_the_kernel_lacks_is_an_error_that_names_the_module() {
     let kernel = ferrule_kernel::port::FakeIpvsKernel::new();

@@ -7,7 +7,7 @@ use crate::IpvsOptions;
 
 const NONE: [&str; 0] = [];
 
-/// Row: ipvs 18 #1
+/// Row: ipvs R1
 #[test]
 fn each_family_serves_its_own_addresses() {
     let facts = "service v4 clusterIP 10.20.30.41 port p80 80
@@ -20,7 +20,7 @@ fn each_family_serves_its_own_addresses() {
     assert_eq!(node.set("KUBE-6-CLUSTER-IP"), ["1002:ab8::2:1,tcp:80"]);
 }
 
-/// Row: ipvs 18 #2
+/// Row: ipvs R2
 #[test]
 fn a_service_without_endpoints_has_a_virtual_server() {
     let node = Node::of("service svc clusterIP 10.20.30.41 port p80 80");
@@ -28,7 +28,7 @@ fn a_service_without_endpoints_has_a_virtual_server() {
     assert_eq!(node.addresses(), ["10.20.30.41"]);
 }
 
-/// Row: ipvs 18 #3
+/// Row: ipvs R3
 #[test]
 fn a_node_port_is_served_on_the_addresses_of_its_family() {
     let node = Node::of(
@@ -41,17 +41,17 @@ fn a_node_port_is_served_on_the_addresses_of_its_family() {
     assert_eq!(node.addresses(), ["10.20.30.41"], "an address of the node is not bound");
 }
 
-/// Row: ipvs 18 #5
+/// Row: ipvs R5
 #[test]
 fn a_node_port_without_endpoints_has_virtual_servers() {
     let node = Node::of("service svc NodePort clusterIP 10.20.30.41 port p80 80 nodePort 3001");
     assert_eq!(node.servers(), ["10.20.30.41:80/TCP:", "100.101.102.103:3001/TCP:"]);
 }
 
-/// Row: ipvs 18 #9
-/// Row: ipvs 18 #10
-/// Row: ipvs 18 #11
-/// Row: ipvs 18 #12
+/// Row: ipvs R9
+/// Row: ipvs R10
+/// Row: ipvs R11
+/// Row: ipvs R12
 #[test]
 fn node_ports_are_on_every_address_but_loopback_and_link_local_ones() {
     let facts = "node host addresses 1.2.3.4,2000::1 alsoOn 169.254.0.1,127.6.7.8,fe80::1,::1
@@ -64,8 +64,8 @@ fn node_ports_are_on_every_address_but_loopback_and_link_local_ones() {
     assert_eq!(on(IpFamily::V6), ["[2000::1]:3001/TCP:"]);
 }
 
-/// Row: ipvs 18 #13
-/// Row: ipvs 18 #14
+/// Row: ipvs R13
+/// Row: ipvs R14
 #[test]
 fn external_addresses_are_served_and_bound() {
     let node = Node::of(
@@ -85,7 +85,7 @@ fn external_addresses_are_served_and_bound() {
     assert_eq!(node.set("KUBE-IPVS-IPS"), node.addresses());
 }
 
-/// Row: ipvs 18 #21
+/// Row: ipvs R21
 #[test]
 fn addresses_that_a_load_balancer_answers_itself_are_not_served() {
     let servers = |mode: &str| {
@@ -95,8 +95,8 @@ fn addresses_that_a_load_balancer_answers_itself_are_not_served() {
     assert_eq!((servers("ipMode Proxy"), servers("ipMode VIP"), servers("")), (1, 2, 2));
 }
 
-/// Row: ipvs 18 #24
-/// Row: ipvs 18 #25
+/// Row: ipvs R24
+/// Row: ipvs R25
 #[test]
 fn affinity_and_the_scheduler_are_flags_of_every_virtual_server() {
     let facts = "service svc NodePort externalIP 50.60.70.81 clusterIP 10.20.30.41 port p80 80 nodePort 3001 sessionAffinity ClientIP 10800";
@@ -107,8 +107,8 @@ fn affinity_and_the_scheduler_are_flags_of_every_virtual_server() {
     assert_eq!(Node::start(IpFamily::V4, "", plain, mh).flags(), [(0x10, 0)]);
 }
 
-/// Row: ipvs 18 #26
-/// Row: ipvs 18 #28
+/// Row: ipvs R26
+/// Row: ipvs R28
 #[test]
 fn what_is_there_is_not_written_again() {
     let mut node =
@@ -120,7 +120,7 @@ fn what_is_there_is_not_written_again() {
     assert_eq!(node.diff(), NONE);
 }
 
-/// Row: ipvs 18 #27
+/// Row: ipvs R27
 #[test]
 fn a_virtual_server_is_changed_in_place() {
     let service = "service svc clusterIP 10.20.30.41 port p80 80";
@@ -139,7 +139,7 @@ fn a_service_without_endpoints_takes_over_another_affinity() {
     assert_eq!(node.flags(), [(0x1, 60)]);
 }
 
-/// Row: ipvs 18 #29
+/// Row: ipvs R29
 #[test]
 fn an_address_is_bound_as_long_as_one_port_needs_it() {
     let service = "service svc clusterIP 10.20.30.41 port";
@@ -154,7 +154,7 @@ fn an_address_is_bound_as_long_as_one_port_needs_it() {
     assert_eq!((node.addresses().len(), node.servers().len(), node.filled_sets().len()), (0, 0, 0));
 }
 
-/// Row: ipvs 18 #60
+/// Row: ipvs R60
 #[test]
 fn an_address_of_the_node_is_served_and_not_bound() {
     let mut node = Node::unsynced(

@@ -1,5 +1,5 @@
-# iptables mode has no opinion about ports that no Service port serves, or addresses no Service has: packets to them
-# follow the routes and time out.
+# Ports of a Service's address that no Service port serves are refused, and so are pings: the address is the node's, and its
+# listeners must not answer there. Packets to addresses that no Service has follow the routes.
 -- proxy --
 mode ipvs
 detectLocal ClusterCIDR 10.244.0.0/16,fd00:244::/32
@@ -14,20 +14,20 @@ endpoint kube-system/kube-dns 10.244.1.53  node node-a
 NODE
 family                  IPv4
 local pods              from 10.244.0.0/16
-node port addresses     all
-loopback node ports     in the kernel
+node port addresses     192.0.2.10, 192.0.2.77
+loopback node ports     not served
 masquerade              mark 0x00004000
 guarded service ranges  none
 NODE
 family                  IPv6
 local pods              from fd00:244::/32
-node port addresses     all
-loopback node ports     in the kernel
+node port addresses     none
+loopback node ports     not served
 masquerade              mark 0x00004000
 guarded service ranges  none
 -- packets --
 FROM                      TO                                OUTCOME
-10.244.1.100, 192.0.2.10  10.96.0.10:81                     untouched
-10.244.1.100              10.96.0.10:80/udp, 10.96.0.53:53  untouched
+10.244.1.100, 192.0.2.10  10.96.0.10:81                     rejected  # ipvs R55
+10.244.1.100              10.96.0.10:80/udp, 10.96.0.53:53  rejected
 10.244.1.100, 192.0.2.10  10.96.5.5:80                      untouched
-10.244.1.100, 192.0.2.10  10.96.0.10 icmp                   untouched
+10.244.1.100, 192.0.2.10  10.96.0.10 icmp                   rejected
