@@ -17,6 +17,7 @@ mod edit;
 mod host;
 mod kernel;
 mod leftovers;
+mod options;
 mod patch;
 mod rules;
 mod sets;

@@ -12,6 +12,7 @@ use super::dataplane::{AnyTables, IpvsDataplane};
 use super::host;
 use super::kernel::{Kernel, NO_IPVS};
 use super::leftovers::remove_leftovers;
+use super::options::LiveOptions;
 use super::rules::{JUMPS, chain_names};
 use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
 use crate::foreign_commits::Own;
@@ -30,6 +31,7 @@ pub struct Ipvs {
     /// How rules can be written, by family; `None` before the probe.
     access: Option<PerFamily<TableAccess>>,
     opened: Vec<OpenedFamily>,
+    options: Option<LiveOptions>,
 }
 
 #[derive(Debug)]
@@ -95,12 +97,13 @@ impl Backend for Ipvs {
 
     fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
         let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
+        let options = LiveOptions::new(options);
         let usable = self.access.unwrap_or_default();
         for (family, access) in usable.iter().filter(|(family, _)| families.contains(family)) {
             let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
             opened.notes.push(note.with_detail(access.name()));
             let tables = open_tables(family, *access)?;
-            let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, options);
+            let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, &options);
             let (portid, bound) = (dataplane.portid(), dataplane.bound());
             self.opened.push(OpenedFamily { family, access: *access, portid, bound });
             opened.dataplanes.set(family, Box::new(dataplane));
@@ -108,7 +111,26 @@ impl Backend for Ipvs {
         if families.contains(&IpFamily::V6) {
             opened.notes.extend(host::forwarding_note());
         }
+        self.options = Some(options);
         Ok(opened)
+    }
+
+    fn reconfigure(&mut self, options: &ModeOptions) -> Vec<Note> {
+        let Some(live) = &self.options else { return Vec::new() };
+        if live.get() == *options {
+            return Vec::new();
+        }
+        match host::prepare(&options.ipvs) {
+            Ok(notes) => {
+                live.set(options);
+                notes
+            }
+            Err(error) => {
+                let note =
+                    Note::new(Severity::Error, "The new ipvs settings cannot be used, the old ones stay");
+                vec![note.with_detail(with_causes(&error))]
+            }
+        }
     }
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {

@@ -15,6 +15,7 @@ use ipnet::IpNet;
 use super::drain::Draining;
 use super::edit::{Comparison, Edit};
 use super::kernel::{Held, Kernel, Known, Missing, scheduler};
+use super::options::LiveOptions;
 use super::patch::patch;
 use super::rules::{RuleInput, rules};
 use super::sets::{SETS, specs};
@@ -24,9 +25,7 @@ use super::write::Written;
 use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::metrics::Sample;
 use crate::static_rules::StaticTables;
-use crate::{
-    BackendError, Cost, Dataplane, ModeOptions, Note, Patch, Severity, SyncOutcome, SyncReport, Trigger,
-};
+use crate::{BackendError, Cost, Dataplane, Note, Patch, Severity, SyncOutcome, SyncReport, Trigger};
 
 /// One family's tables, whatever they are read and written by.
 pub(super) type AnyTables = Box<dyn XTables + Send>;
@@ -37,6 +36,8 @@ pub(super) struct IpvsDataplane {
     pub(super) tables: StaticTables<AnyTables>,
     pub(super) family: IpFamily,
     pub(super) specs: [SetSpec; SETS],
+    options: LiveOptions,
+    /// The options that the last sync went by.
     scheduler: Arc<str>,
     excluded: Vec<IpNet>,
     period: Duration,
@@ -66,25 +67,40 @@ enum Origin {
 
 impl IpvsDataplane {
     /// Reads and writes nothing yet.
-    pub(super) fn new(kernel: Kernel, tables: AnyTables, family: IpFamily, options: &ModeOptions) -> Self {
-        let of_family = |block: &&IpNet| IpFamily::of(block.addr()) == family;
-        Self {
+    pub(super) fn new(kernel: Kernel, tables: AnyTables, family: IpFamily, options: &LiveOptions) -> Self {
+        let mut dataplane = Self {
             kernel,
             tables: StaticTables::new(tables),
             family,
             specs: specs(family),
-            scheduler: scheduler(&options.ipvs.scheduler),
-            excluded: options.ipvs.exclude_cidrs.iter().filter(of_family).copied().collect(),
-            period: options.sync_period,
+            options: options.clone(),
+            scheduler: scheduler(""),
+            excluded: Vec::new(),
+            period: Duration::ZERO,
             wanted: Wanted::default(),
             held: None,
             ours: BTreeSet::new(),
-            draining: Draining::with_limit(options.ipvs.drain_limit),
+            draining: Draining::default(),
             rule_input: None,
             bound: BoundAddresses::default(),
             rejected: BTreeSet::new(),
             noted: BTreeSet::new(),
-        }
+        };
+        dataplane.take_options();
+        dataplane
+    }
+
+    /// Takes over what was configured meanwhile; returns whether virtual servers depend on it.
+    fn take_options(&mut self) -> bool {
+        let options = self.options.get();
+        let scheduler = scheduler(&options.ipvs.scheduler);
+        let of_family = |block: &&IpNet| IpFamily::of(block.addr()) == self.family;
+        self.excluded = options.ipvs.exclude_cidrs.iter().filter(of_family).copied().collect();
+        self.period = options.sync_period;
+        self.draining.set_limit(options.ipvs.drain_limit);
+        let is_other = scheduler != self.scheduler;
+        self.scheduler = scheduler;
+        is_other
     }
 
     /// The addresses that are on the interface, shared with what watches it.
@@ -313,8 +329,9 @@ fn rules_failed(error: ferrule_kernel::iptables::IptablesError) -> BackendError 
 
 impl Dataplane for IpvsDataplane {
     fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
+        let is_reconfigured = self.take_options();
         match (self.held.take(), trigger) {
-            (Some(held), Trigger::Changed(delta)) => self.change(held, plan, delta),
+            (Some(held), Trigger::Changed(delta)) if !is_reconfigured => self.change(held, plan, delta),
             (held, Trigger::Changed(_) | Trigger::Verify { .. } | Trigger::Repair { .. }) => {
                 self.held = held;
                 self.read_and_correct(plan)

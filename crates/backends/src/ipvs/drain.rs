@@ -37,9 +37,9 @@ pub(super) enum Fate {
 }
 
 impl Draining {
-    /// With an upper limit, if there is one.
-    pub(super) fn with_limit(limit: Option<Duration>) -> Self {
-        Self { limit, ..Self::default() }
+    /// Sets an upper limit, or none.
+    pub(super) fn set_limit(&mut self, limit: Option<Duration>) {
+        self.limit = limit;
     }
 
     pub(super) fn has(&self, service: &VirtualServerId, server: &SocketAddr) -> bool {

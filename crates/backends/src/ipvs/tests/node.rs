@@ -11,6 +11,7 @@ use ferrule_testkit::World;
 use super::tables::MemoryTables;
 use crate::ipvs::dataplane::IpvsDataplane;
 use crate::ipvs::kernel::{INTERFACE, Kernel};
+use crate::ipvs::options::LiveOptions;
 use crate::ipvs::sets::specs;
 use crate::{BackendError, Dataplane, IpvsOptions, ModeOptions, SyncReport, Trigger, table_family};
 
@@ -20,7 +21,7 @@ pub struct Node {
     pub kernel: FakeIpvsKernel,
     pub tables: MemoryTables,
     pub family: IpFamily,
-    options: ModeOptions,
+    options: LiveOptions,
     dataplane: IpvsDataplane,
 }
 
@@ -59,9 +60,16 @@ impl Node {
         let sync_period = Duration::from_secs(30);
         let options =
             ModeOptions { sync_period, localhost_node_ports: false, node_port_blocks: Vec::new(), ipvs };
+        let options = LiveOptions::new(&options);
         let (kernel, tables) = (FakeIpvsKernel::new(), MemoryTables::new(table_family(family)));
         let dataplane = dataplane(&kernel, &tables, family, &options);
         Self { world, kernel, tables, family, options, dataplane }
+    }
+
+    /// Other settings of the mode count from the next sync on.
+    pub fn reconfigure(&mut self, ipvs: IpvsOptions) {
+        let options = ModeOptions { ipvs, ..self.options.get() };
+        self.options.set(&options);
     }
 
     /// Another process takes over.
@@ -189,7 +197,7 @@ fn dataplane(
     kernel: &FakeIpvsKernel,
     tables: &MemoryTables,
     family: IpFamily,
-    options: &ModeOptions,
+    options: &LiveOptions,
 ) -> IpvsDataplane {
     let kernel = Kernel {
         servers: Box::new(kernel.clone()),

@@ -195,3 +195,14 @@ fn node_ports_follow_the_addresses_of_the_node() {
     node.then("node host addresses 100.101.102.104");
     assert_eq!(node.servers(), ["10.20.30.41:80/TCP:", "100.101.102.104:3001/TCP:"]);
 }
+
+#[test]
+fn another_scheduler_is_taken_over_in_place() {
+    let mut node =
+        Node::of("service svc clusterIP 10.20.30.41 port p80 80\nendpoint svc 10.180.0.1 node elsewhere");
+    node.reconfigure(IpvsOptions { scheduler: "wlc".to_owned(), ..IpvsOptions::default() });
+    let written = node.then("endpoint svc 10.180.0.2 node elsewhere");
+    let expected =
+        ["ipvs set 10.20.30.41:80/TCP wlc", "server add 10.20.30.41:80/TCP 10.180.0.2:80 weight 1"];
+    assert_eq!(written, expected);
+}
