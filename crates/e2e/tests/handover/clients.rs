@@ -1,4 +1,4 @@
-//! Clients that connect to a Service a thousand times a second, others that stay connected, and a count of what fails.
+//! Clients that connect to a Service on and on, others that stay connected, and a count of what fails.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::node::{ASKING_POD, Node, ip};
+use crate::node::{ASKING_POD, EVERY, Node, ip};
 
-/// Where the ports of each client begin, and how often each connects.
+/// Where the ports of each client begin.
 const FIRST_PORTS: [u16; 4] = [10_000, 20_000, 30_000, 40_000];
-const EVERY: Duration = Duration::from_millis(4);
 /// Where the connections that are kept come from, and how often something is said on each.
 const KEPT_PORTS: [u16; 8] = [9_001, 9_002, 9_003, 9_004, 9_005, 9_006, 9_007, 9_008];
 const SAYS_EVERY: Duration = Duration::from_millis(20);
@@ -48,7 +47,7 @@ impl Clients {
     /// Lets them go on until they have tried as often as they do in this time.
     pub fn go_on(&self, time: Duration) {
         let from = self.tried.load(Ordering::Relaxed);
-        let due = usize::try_from(time.as_millis()).unwrap_or(0);
+        let due = FIRST_PORTS.len() * usize::try_from(time.as_millis() / EVERY.as_millis()).unwrap_or(0);
         let give_up = Instant::now() + time * 20;
         while self.tried.load(Ordering::Relaxed) < from + due && Instant::now() < give_up {
             std::thread::park_timeout(EVERY);

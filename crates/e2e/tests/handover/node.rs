@@ -18,6 +18,8 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 const NODE: &str = "192.0.2.10";
 const PODS: [&str; 3] = ["10.244.1.5", "10.244.1.6", "10.244.1.7"];
 pub const ASKING_POD: &str = "10.244.1.100";
+/// How often each of four clients connects.
+pub const EVERY: Duration = Duration::from_millis(4);
 
 /// Who serves, and in which mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,13 +44,21 @@ impl SeenNode {
         Ok(seen)
     }
 
-    /// Whether kube-proxy has written all parts of it for a cluster of one Service with two ports, beside the API server's.
+    /// Whether kube-proxy has written all parts of it for a cluster of one Service with two ports, beside the API server's, and
+    /// perhaps others.
     pub fn has_everything(&self) -> bool {
-        self.servers.len() == 3
+        self.servers.len() >= 3
             && self.servers.values().all(|servers| !servers.is_empty())
             && self.sets.len() == 2 * SETS
-            && self.cluster_ips.len() == 3
-            && self.addresses.as_ref().is_some_and(|addresses| addresses.len() == 2)
+            && self.cluster_ips.len() >= 3
+            && self.addresses.as_ref().is_some_and(|addresses| addresses.len() >= 2)
+    }
+
+    /// Whether so many Services have addresses, servers and entries of sets.
+    pub fn has_cluster_ips(&self, count: usize) -> bool {
+        self.servers.values().filter(|servers| !servers.is_empty()).count() >= count
+            && self.cluster_ips.len() >= count
+            && self.addresses.as_ref().is_some_and(|addresses| addresses.len() >= count)
     }
 
     /// The sets that Ferrule would not take for kube-proxy's.

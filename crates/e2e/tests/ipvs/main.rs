@@ -1,19 +1,49 @@
-//! The real kube-proxy in ipvs mode, on a kernel that has IPVS: what it leaves is read, and cleaned up.
+//! ipvs mode on a kernel that has IPVS, beside the real kube-proxy: what both write, what one finds of the other, and what
+//! becomes of connections.
 //!
 //! Such a kernel is in the virtual machine of `scripts/vm-ipvs`; elsewhere the tests are skipped.
-#![allow(clippy::print_stdout, reason = "a skipped test says so, and how long kube-proxy took")]
+#![allow(clippy::print_stdout, reason = "a skipped test says so, and the others how much they did and how long it took")]
 
+#[path = "../handover/clients.rs"]
+mod clients;
+mod cluster;
+mod drain;
+mod drift;
+mod dump;
+mod handover;
 mod kernel;
 mod node;
+mod pair;
+#[path = "../conformance/random.rs"]
+#[allow(dead_code, reason = "no packets are sent to these clusters here")]
+mod random;
+mod speed;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use cluster::EVERY_KIND;
 use kernel::SeenNode;
-use node::{Node, servers, service_address};
+use node::{Node, can_run};
+use pair::Pair;
+
+/// They share an API server, whose every Service is everybody's, and a slow processor.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn turn() -> Option<MutexGuard<'static, ()>> {
+    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    can_run().then_some(turn)
+}
+
+/// A number from the environment.
+fn count(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
 
 #[test]
 fn what_kube_proxy_left_is_read_and_cleaned_up() {
-    let Some(node) = Node::new("ipvs") else { return };
+    let Some(_turn) = turn() else { return };
+    let node = Node::new("ipvs");
     let started = Instant::now();
     let kube_proxy = node.start_kube_proxy();
     let seen = node.wait_until(SeenNode::has_everything, &kube_proxy);
@@ -21,11 +51,37 @@ fn what_kube_proxy_left_is_read_and_cleaned_up() {
     node.wait_until_served(&kube_proxy);
     println!("and served after {:?}", started.elapsed());
     assert_eq!(seen.unknown_sets(), Vec::<String>::new());
-    assert_eq!(seen.real_servers_of(service_address()), servers());
+    assert_eq!(seen.real_servers_of(node.service()), node.servers());
     kube_proxy.kill().expect("it is killed");
     let started = Instant::now();
     node.clean_up();
     println!("Ferrule cleaned up in {:?}", started.elapsed());
     assert_eq!(node.seen(), SeenNode::default());
     assert_eq!(node.rules(), Vec::<String>::new());
+}
+
+#[test]
+fn an_operator_sees_what_kube_proxy_would_have_written() {
+    let Some(_turn) = turn() else { return };
+    let (mut pair, started) = (Pair::new(), Instant::now());
+    let lines = pair.settle(EVERY_KIND).map_err(|difference| println!("{difference}")).expect("equal nodes");
+    println!("every kind of Service: {lines} equal lines after {:?}", started.elapsed());
+    let (first, clusters) = (count("FERRULE_SEED", 1), count("FERRULE_CLUSTERS", 3));
+    let (mut lines, mut states) = (0, 0);
+    for seed in first..first + clusters {
+        let mut random = random::Cluster::of_seed(seed);
+        for state in ["new", "changed"] {
+            if state == "changed" {
+                random.change();
+            }
+            let text = random.lines().join("\n");
+            let settled = pair.settle(&text).map_err(|difference| println!("seed {seed}, {state}:\n{difference}\n{text}"));
+            lines += settled.expect("equal nodes");
+            states += 1;
+        }
+    }
+    println!("{lines} equal lines of {states} states of {clusters} random clusters, after {:?}", started.elapsed());
+    for said in pair.hand_over() {
+        assert!(said.contains("written=0") && said.contains("up-to-date"), "{said}");
+    }
 }

@@ -1,7 +1,9 @@
 //! A node of a real cluster with two pods behind one Service, in a kernel that has IPVS.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::ipvs::{Ipvs, RealServer};
@@ -14,41 +16,72 @@ use serde_json::{Value, json};
 use crate::kernel::SeenNode;
 
 /// The processor of the virtual machine is imitated.
-const PATIENCE: Duration = Duration::from_mins(4);
-const PAUSE: Duration = Duration::from_millis(100);
+pub const PATIENCE: Duration = Duration::from_mins(4);
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+pub const PAUSE: Duration = Duration::from_millis(100);
 const NODE: &str = "192.0.2.10";
-const PODS: [&str; 2] = ["10.244.1.5", "10.244.1.6"];
-const ASKING_POD: &str = "10.244.1.100";
-const CLUSTER_IP: &str = "10.96.71.1";
+pub const PODS: [&str; 2] = ["10.244.1.5", "10.244.1.6"];
+pub const ASKING_POD: &str = "10.244.1.100";
+/// How often each of four clients connects.
+pub const EVERY: Duration = Duration::from_millis(100);
 
 /// The node.
 pub struct Node {
     net: NetWorld,
     name: &'static str,
+    service: SocketAddr,
 }
 
 impl Node {
-    /// The node, its object, and a Service; `None` where something is lacking.
-    pub fn new(name: &'static str) -> Option<Self> {
-        if !netns::or_skip() || !has_ipvs() || !api_server::or_skip() {
-            return None;
-        }
+    /// The node, its object, and a Service of its own.
+    pub fn new(name: &'static str) -> Self {
+        static NODES: AtomicU8 = AtomicU8::new(1);
+        let number = NODES.fetch_add(1, Ordering::Relaxed);
+        let cluster_ip = ip(&format!("10.96.71.{number}"));
         let mut spec = NetSpec::node([ip(NODE)]).pod(ip(ASKING_POD), &[]);
         for pod in PODS {
-            spec = spec.pod(ip(pod), &[(Tcp, 8080), (Tcp, 8081)]);
+            spec = spec.pod(ip(pod), &[(Tcp, 8080)]);
         }
         let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
         let server = ApiServer::shared();
-        server.join(net.node(), [172, 31, 72, 1].into()).expect("a way to the API server");
+        server.join(net.node(), [172, 31, 72, number].into()).expect("a way to the API server");
         let create = |path: &str, object: Value| {
             server.create(path, &object).map_err(|error| error.with_sources()).expect("an object");
         };
         create("/api/v1/nodes", json!({ "metadata": { "name": name } }));
         let status = json!({ "status": { "addresses": [{ "type": "InternalIP", "address": NODE }] } });
         server.patch(&format!("/api/v1/nodes/{name}/status"), &status).expect("the node's address");
-        create("/api/v1/namespaces/default/services", service(name));
-        create("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice(name));
-        Some(Self { net, name })
+        create(SERVICES, service(name, cluster_ip));
+        create(SLICES, slice(name, &PODS));
+        for pod in PODS {
+            let namespace = net.namespace_of(ip(pod)).expect("the pod");
+            let served = namespace.run(|| say_back(SocketAddr::new(ip(pod), 8081)));
+            served.expect("the namespace").expect("a server");
+        }
+        Self { net, name, service: SocketAddr::new(cluster_ip, 80) }
+    }
+
+    /// Where the Service is.
+    pub fn service(&self) -> SocketAddr {
+        self.service
+    }
+
+    /// Where what is said comes back.
+    pub fn echo(&self) -> SocketAddr {
+        SocketAddr::new(self.service.ip(), 81)
+    }
+
+    /// The servers behind the Service.
+    pub fn servers(&self) -> Vec<RealServer> {
+        PODS.map(|pod| RealServer { address: SocketAddr::new(ip(pod), 8080), weight: 1 }).to_vec()
+    }
+
+    /// Has these pods alone be endpoints of the Service.
+    pub fn set_endpoints(&self, pods: &[&str]) {
+        let path = format!("{SLICES}/{}-1", self.name);
+        ApiServer::shared().replace(&path, &slice(self.name, pods)).expect("other endpoints");
     }
 
     /// Starts the real kube-proxy in ipvs mode.
@@ -63,6 +96,45 @@ impl Node {
         self.start(&program("kube-proxy"), &unwritten)
     }
 
+    /// Starts Ferrule in ipvs mode.
+    pub fn start_ferrule(&self, more: &[&str]) -> Program {
+        let mut arguments = vec!["--proxy-mode=ipvs"];
+        arguments.extend(more);
+        self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments)
+    }
+
+    /// Starts it and waits until it has synced; what it said of that.
+    pub fn run_ferrule(&self, more: &[&str]) -> (Program, String) {
+        let ferrule = self.start_ferrule(more);
+        let said = ferrule.wait_for("family=\"IPv4\" written=", 0, PATIENCE);
+        let said = said.unwrap_or_else(|| panic!("no first sync\n{}", ferrule.log().join("\n")));
+        (ferrule, said)
+    }
+
+    /// Runs a program on the node.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.net.node().feed(program, arguments, "").map_err(|error| error.with_sources());
+        String::from_utf8(output.expect("a program that succeeds").stdout).expect("text")
+    }
+
+    /// Runs something in the pod that asks, on a thread of its own.
+    pub fn in_asking_pod<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let namespace = self.net.namespace_of(ip(ASKING_POD)).expect("the pod");
+        namespace.run(|| std::thread::spawn(work)).expect("the pod's namespace")
+    }
+
+    /// A connection to where what is said comes back.
+    pub fn connect_to_echo(&self) -> TcpStream {
+        let to = self.echo();
+        let connected = self.in_asking_pod(move || TcpStream::connect_timeout(&to, ANSWERS_WITHIN));
+        let stream = connected.join().expect("a client").expect("a connection");
+        stream.set_read_timeout(Some(ANSWERS_WITHIN)).expect("a timeout");
+        stream
+    }
+
     /// Has everything of proxies removed.
     pub fn clean_up(&self) {
         let cleanup = self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &["--cleanup"]);
@@ -73,15 +145,17 @@ impl Node {
 
     /// What there is now.
     pub fn seen(&self) -> SeenNode {
-        self.net.node().run(SeenNode::read).expect("the node").expect("the kernel's answer")
+        self.run(SeenNode::read).expect("the kernel's answer")
+    }
+
+    /// Runs something on the node.
+    pub fn run<T: Send>(&self, code: impl FnOnce() -> T + Send) -> T {
+        self.net.node().run(code).expect("the node")
     }
 
     /// The rules and chains of proxies in iptables.
     pub fn rules(&self) -> Vec<String> {
-        let saved = ["iptables-save", "ip6tables-save"].map(|program| {
-            let output = self.net.node().feed(program, &[], "").map_err(|error| error.with_sources());
-            String::from_utf8(output.expect("a program that succeeds").stdout).expect("text")
-        });
+        let saved = ["iptables-save", "ip6tables-save"].map(|program| self.command(program, &[]));
         let lines = saved.iter().flat_map(|saved| saved.lines());
         lines.filter(|line| line.contains("KUBE-")).map(str::to_owned).collect()
     }
@@ -103,7 +177,7 @@ impl Node {
     pub fn wait_until_served(&self, proxy: &Program) {
         let give_up = Instant::now() + PATIENCE;
         let namespace = self.net.namespace_of(ip(ASKING_POD)).expect("the pod");
-        let to = service_address();
+        let to = self.service;
         let connects = || TcpStream::connect_timeout(&to, Duration::from_secs(1)).is_ok();
         while !namespace.run(connects).expect("the pod's namespace") {
             assert!(Instant::now() < give_up, "nobody serves\n{}", proxy.log().join("\n"));
@@ -120,14 +194,19 @@ impl Node {
     }
 }
 
-/// Where the Service is.
-pub fn service_address() -> SocketAddr {
-    SocketAddr::new(ip(CLUSTER_IP), 80)
+impl Drop for Node {
+    /// Other tests begin without its Service.
+    fn drop(&mut self) {
+        let server = ApiServer::shared();
+        for path in [format!("{SERVICES}/{}", self.name), format!("{SLICES}/{}-1", self.name)] {
+            let _ = server.delete(&path);
+        }
+    }
 }
 
-/// The servers behind it.
-pub fn servers() -> Vec<RealServer> {
-    PODS.map(|pod| RealServer { address: SocketAddr::new(ip(pod), 8080), weight: 1 }).to_vec()
+/// Whether everything is there that the tests need.
+pub fn can_run() -> bool {
+    netns::or_skip() && has_ipvs() && api_server::or_skip()
 }
 
 /// Whether the kernel has IPVS; where it must have it, in the virtual machine, it has.
@@ -140,21 +219,32 @@ fn has_ipvs() -> bool {
     has
 }
 
-fn ip(text: &str) -> IpAddr {
+/// Serves whoever connects, until the test ends: says back what it hears.
+fn say_back(address: SocketAddr) -> std::io::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || std::io::copy(&mut &stream, &mut &stream));
+        }
+    });
+    Ok(())
+}
+
+pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn service(name: &str) -> Value {
+fn service(name: &str, cluster_ip: IpAddr) -> Value {
     json!({
         "metadata": { "name": name },
-        "spec": { "clusterIP": CLUSTER_IP, "ports": [
+        "spec": { "clusterIP": cluster_ip, "ports": [
             { "name": "http", "port": 80, "targetPort": 8080 },
-            { "name": "other", "port": 81, "targetPort": 8081 },
+            { "name": "echo", "port": 81, "targetPort": 8081 },
         ] },
     })
 }
 
-fn slice(name: &str) -> Value {
+fn slice(name: &str, pods: &[&str]) -> Value {
     let endpoint =
         |pod: &&str| json!({ "addresses": [pod], "nodeName": name, "conditions": { "ready": true } });
     json!({
@@ -162,8 +252,8 @@ fn slice(name: &str) -> Value {
         "addressType": "IPv4",
         "ports": [
             { "name": "http", "port": 8080, "protocol": "TCP" },
-            { "name": "other", "port": 8081, "protocol": "TCP" },
+            { "name": "echo", "port": 8081, "protocol": "TCP" },
         ],
-        "endpoints": PODS.iter().map(endpoint).collect::<Vec<_>>(),
+        "endpoints": pods.iter().map(endpoint).collect::<Vec<_>>(),
     })
 }
