@@ -30,8 +30,9 @@ impl Dump {
         let bound = addresses.lines().filter(|line| line.contains("kube-ipvs0"));
         // Before each is the number of the interface.
         lines.extend(bound.filter_map(|line| line.split_once(": ")).map(|(_, line)| squeezed(line)));
-        let links = output("ip", &["-o", "-d", "link", "show"]);
-        let link = links.lines().filter(|line| line.contains("kube-ipvs0")).filter_map(|line| line.split_once(": "));
+        let interfaces = output("ip", &["-o", "-d", "link", "show"]);
+        let link = interfaces.lines().filter(|line| line.contains("kube-ipvs0"));
+        let link = link.filter_map(|line| line.split_once(": "));
         // Its hardware address is random.
         lines.extend(link.filter_map(|(_, line)| Some(squeezed(line.split_once("link/")?.0))));
         for program in ["iptables-save", "ip6tables-save"] {

@@ -57,8 +57,8 @@ impl Node {
         create(SLICES, slice(name, &PODS));
         for pod in PODS {
             let namespace = net.namespace_of(ip(pod)).expect("the pod");
-            let served = namespace.run(|| say_back(SocketAddr::new(ip(pod), 8081)));
-            served.expect("the namespace").expect("a server");
+            let said_back = namespace.run(|| say_back(SocketAddr::new(ip(pod), 8081)));
+            said_back.expect("the namespace").expect("a server");
         }
         Self { net, name, service: SocketAddr::new(cluster_ip, 80) }
     }
@@ -71,11 +71,6 @@ impl Node {
     /// Where what is said comes back.
     pub fn echo(&self) -> SocketAddr {
         SocketAddr::new(self.service.ip(), 81)
-    }
-
-    /// The servers behind the Service.
-    pub fn servers(&self) -> Vec<RealServer> {
-        PODS.map(|pod| RealServer { address: SocketAddr::new(ip(pod), 8080), weight: 1 }).to_vec()
     }
 
     /// Has these pods alone be endpoints of the Service.
@@ -107,8 +102,8 @@ impl Node {
     pub fn run_ferrule(&self, more: &[&str]) -> (Program, String) {
         let ferrule = self.start_ferrule(more);
         let said = ferrule.wait_for("family=\"IPv4\" written=", 0, PATIENCE);
-        let said = said.unwrap_or_else(|| panic!("no first sync\n{}", ferrule.log().join("\n")));
-        (ferrule, said)
+        assert!(said.is_some(), "no first sync\n{}", ferrule.log().join("\n"));
+        (ferrule, said.unwrap_or_default())
     }
 
     /// Runs a program on the node.
@@ -202,6 +197,11 @@ impl Drop for Node {
             let _ = server.delete(&path);
         }
     }
+}
+
+/// The servers behind a Service.
+pub fn servers() -> Vec<RealServer> {
+    PODS.map(|pod| RealServer { address: SocketAddr::new(ip(pod), 8080), weight: 1 }).to_vec()
 }
 
 /// Whether everything is there that the tests need.

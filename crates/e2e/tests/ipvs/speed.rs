@@ -38,7 +38,11 @@ fn how_long_both_take() {
     for (name, last) in [("ferrule", 201), ("kube-proxy", 202)] {
         let mut side = Side::new(server, name, last);
         let began = Instant::now();
-        if name == "ferrule" { ours(&mut side) } else { kube_proxy(&mut side) }
+        if name == "ferrule" {
+            ours(&mut side);
+        } else {
+            kube_proxy(&mut side);
+        }
         let wanted = usize::try_from(services).unwrap_or_default();
         wait(&side, |seen| seen.has_cluster_ips(wanted));
         // Its rules come last.
@@ -75,7 +79,8 @@ fn wait(side: &Side, is_reached: impl Fn(&SeenNode) -> bool) {
 }
 
 fn cluster(services: u64) -> String {
-    let mut lines = String::from("node node-a  addresses 192.0.2.10  alsoOn 192.0.2.77  podCIDR 10.244.1.0/24\n");
+    let mut lines =
+        String::from("node node-a  addresses 192.0.2.10  alsoOn 192.0.2.77  podCIDR 10.244.1.0/24\n");
     for number in 1..=services {
         let (block, last) = (number / 250, number % 250);
         let _ = writeln!(
