@@ -1,4 +1,4 @@
-//! Endpoints that leave while they have connections. These take no turn: they wait most of the time.
+//! Endpoints that leave while they have connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,13 +10,12 @@ use ferrule_kernel::port::VirtualServers as _;
 use ferrule_testkit::Program;
 use rustix::net::sockopt;
 
-use crate::node::{Node, PATIENCE, PAUSE, PODS, can_run};
+use crate::beside_others;
+use crate::node::{Node, PATIENCE, PAUSE, PODS};
 
 #[test]
 fn a_connection_outlives_its_endpoint_and_a_restart_of_the_proxy() {
-    if !can_run() {
-        return;
-    }
+    let Some(_turn) = beside_others() else { return };
     let node = Node::new("leaves");
     let (ferrule, _) = node.run_ferrule(&[]);
     node.wait_until_served(&ferrule);
@@ -48,9 +47,7 @@ fn a_connection_outlives_its_endpoint_and_a_restart_of_the_proxy() {
 
 #[test]
 fn an_endpoint_that_left_goes_after_the_limit_whatever_its_connections() {
-    if !can_run() {
-        return;
-    }
+    let Some(_turn) = beside_others() else { return };
     let limit = Duration::from_secs(5);
     let node = Node::new("limited");
     let (ferrule, _) = node.run_ferrule(&["--ipvs-drain-limit=5s"]);

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::node::{Node, PAUSE};
-use crate::turn;
+use crate::alone;
+use crate::node::{Node, PAUSE, sleep};
 
 /// What is said of each repair.
 const REPAIRED: &str = "Another program changed our rules, repaired";
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn what_others_break_is_healed_and_told_once() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = alone() else { return };
     let node = Node::new("drifts");
     let (ferrule, _) = node.run_ferrule(&[PERIOD]);
     node.wait_until_served(&ferrule);
@@ -31,13 +31,18 @@ fn what_others_break_is_healed_and_told_once() {
         node.command(program, arguments);
         let log = || ferrule.log().split_off(said).join("\n");
         while node.seen() != before || node.rules() != rules {
-            assert!(broken.elapsed() < PATIENCE, "{program} {arguments:?}: {:#?}\n{}", node.seen(), log());
+            assert!(
+                broken.elapsed() < PATIENCE,
+                "{program} {arguments:?}:\n{:?}\ninstead of\n{before:?}\n{}",
+                node.seen(),
+                log()
+            );
             std::thread::park_timeout(PAUSE);
         }
         println!("{program} {}: healed within {:?}", arguments.join(" "), broken.elapsed());
         node.wait_until_served(&ferrule);
         // It is seen to be whole a few times more.
-        std::thread::park_timeout(Duration::from_secs(5));
+        sleep(Duration::from_secs(5));
         let repairs: Vec<String> =
             ferrule.log().split_off(said).into_iter().filter(|line| line.contains(REPAIRED)).collect();
         println!("  {}", repairs.join("\n  "));

@@ -1,11 +1,12 @@
 //! Ferrule in the place of kube-proxy, and kube-proxy in the place of Ferrule, while clients connect.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use ferrule_testkit::Program;
+
+use crate::alone;
 use crate::clients::Clients;
-use crate::kernel::SeenNode;
-use crate::node::{Node, PATIENCE};
-use crate::turn;
+use crate::node::{Node, PATIENCE, PAUSE};
 
 /// How long clients connect before a change, while nobody runs, and after the change.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -14,10 +15,10 @@ const AFTER: Duration = Duration::from_secs(2);
 
 #[test]
 fn nobody_notices_that_ferrule_takes_over_from_kube_proxy_and_gives_back() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = alone() else { return };
     let node = Node::new("handed-over");
     let kube_proxy = node.start_kube_proxy();
-    node.wait_until(SeenNode::has_everything, &kube_proxy);
+    wait_until_synced(&kube_proxy);
     node.wait_until_served(&kube_proxy);
     let clients = Clients::connecting_to(&node);
     clients.go_on(BEFORE);
@@ -33,8 +34,7 @@ fn nobody_notices_that_ferrule_takes_over_from_kube_proxy_and_gives_back() {
     ferrule.terminate().expect("it ends");
     clients.go_on(BETWEEN);
     let kube_proxy = node.start_kube_proxy();
-    let synced = kube_proxy.wait_for("SyncProxyRules complete", 0, PATIENCE);
-    assert!(synced.is_some(), "{}", kube_proxy.log().join("\n"));
+    wait_until_synced(&kube_proxy);
     clients.go_on(AFTER);
     assert_eq!(node.seen(), before, "kube-proxy finds everything as it left it");
 
@@ -42,4 +42,20 @@ fn nobody_notices_that_ferrule_takes_over_from_kube_proxy_and_gives_back() {
     let (tried, failed) = clients.stop();
     println!("{tried} connects, {rate:.0} a second, and 8 kept connections: {} failed", failed.len());
     assert_eq!(failed, Vec::<String>::new());
+}
+
+/// Waits until kube-proxy has written both families.
+fn wait_until_synced(kube_proxy: &Program) {
+    let give_up = Instant::now() + PATIENCE;
+    let is_synced = |log: &[String], family: &str| {
+        log.iter().any(|line| line.contains("syncProxyRules complete") && line.contains(family))
+    };
+    loop {
+        let log = kube_proxy.log();
+        if is_synced(&log, "IPv4") && is_synced(&log, "IPv6") {
+            return;
+        }
+        assert!(Instant::now() < give_up, "{}", log.join("\n"));
+        std::thread::park_timeout(PAUSE);
+    }
 }

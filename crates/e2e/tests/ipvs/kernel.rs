@@ -24,23 +24,23 @@ pub struct SeenNode {
 }
 
 impl SeenNode {
-    /// Reads it all, in the namespace of the calling thread.
+    /// Reads it all, in the namespace of the calling thread. The order in which things were made does not count.
     pub fn read() -> Result<Self, NetlinkError> {
         let mut seen = Self::default();
         if let Some(mut ipvs) = Ipvs::open_loaded()? {
             let ids: Vec<_> = ipvs.list()?.servers.iter().map(|seen| seen.server.id).collect();
             let real = ipvs.all_real_servers(&ids)?;
-            let real = real.into_iter().map(|servers| servers.iter().map(|seen| seen.server).collect());
+            let real = real.into_iter().map(|servers| sorted(servers.iter().map(|seen| seen.server)));
             seen.servers = ids.into_iter().zip(real).collect();
         }
         let mut sets = IpSets::open()?;
         seen.sets = sets.sets()?;
         let set =
             SetSpec { name: "KUBE-CLUSTER-IP".into(), set_type: SetType::HashIpPort, family: Family::Ip };
-        seen.cluster_ips = sets.entries(&set)?;
+        seen.cluster_ips = sorted(sets.entries(&set)?);
         let mut links = LinkClient::open()?;
         let link = links.find("kube-ipvs0")?.filter(ferrule_kernel::dummy::Link::is_dummy);
-        seen.addresses = link.map(|link| links.addresses(&link)).transpose()?;
+        seen.addresses = link.map(|link| links.addresses(&link)).transpose()?.map(sorted);
         Ok(seen)
     }
 
@@ -73,11 +73,15 @@ impl SeenNode {
         others.map(|set| format!("{set:?}")).collect()
     }
 
-    /// The real servers of a Service, in order.
+    /// The real servers of a Service.
     pub fn real_servers_of(&self, service: SocketAddr) -> Vec<RealServer> {
         let id = VirtualServerId { address: service.ip(), protocol: TCP, port: service.port() };
-        let mut servers = self.servers.get(&id).cloned().unwrap_or_default();
-        servers.sort_unstable();
-        servers
+        self.servers.get(&id).cloned().unwrap_or_default()
     }
+}
+
+fn sorted<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = all.into_iter().collect();
+    all.sort_unstable();
+    all
 }

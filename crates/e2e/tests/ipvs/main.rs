@@ -22,7 +22,7 @@ mod pair;
 mod random;
 mod speed;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use cluster::EVERY_KIND;
@@ -31,10 +31,17 @@ use node::{Node, can_run, servers};
 use pair::Pair;
 
 /// They share an API server, whose every Service is everybody's, and a slow processor.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static CLUSTER: RwLock<()> = RwLock::new(());
 
-fn turn() -> Option<MutexGuard<'static, ()>> {
-    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+/// Nobody else changes the cluster meanwhile. Nothing where something is lacking.
+fn alone() -> Option<RwLockWriteGuard<'static, ()>> {
+    let turn = CLUSTER.write().unwrap_or_else(PoisonError::into_inner);
+    can_run().then_some(turn)
+}
+
+/// Others that do not mind may change the cluster meanwhile: drains wait most of the time.
+fn beside_others() -> Option<RwLockReadGuard<'static, ()>> {
+    let turn = CLUSTER.read().unwrap_or_else(PoisonError::into_inner);
     can_run().then_some(turn)
 }
 
@@ -45,7 +52,7 @@ fn count(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn what_kube_proxy_left_is_read_and_cleaned_up() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = alone() else { return };
     let node = Node::new("ipvs");
     let started = Instant::now();
     let kube_proxy = node.start_kube_proxy();
@@ -65,7 +72,7 @@ fn what_kube_proxy_left_is_read_and_cleaned_up() {
 
 #[test]
 fn an_operator_sees_what_kube_proxy_would_have_written() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = beside_others() else { return };
     let (mut pair, started) = (Pair::new(), Instant::now());
     let lines = pair.settle(EVERY_KIND).map_err(|difference| println!("{difference}")).expect("equal nodes");
     println!("every kind of Service: {lines} equal lines after {:?}", started.elapsed());

@@ -84,6 +84,8 @@ impl Node {
         // A namespace may not write these settings, and kube-proxy dies of that.
         let unwritten = [
             "--proxy-mode=ipvs",
+            // It says when it has synced.
+            "-v=4",
             "--conntrack-max-per-core=0",
             "--conntrack-tcp-timeout-established=0",
             "--conntrack-tcp-timeout-close-wait=0",
@@ -98,11 +100,15 @@ impl Node {
         self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments)
     }
 
-    /// Starts it and waits until it has synced; what it said of that.
+    /// Starts it and waits until it has synced both families; what it said of IPv4.
     pub fn run_ferrule(&self, more: &[&str]) -> (Program, String) {
         let ferrule = self.start_ferrule(more);
-        let said = ferrule.wait_for("family=\"IPv4\" written=", 0, PATIENCE);
-        assert!(said.is_some(), "no first sync\n{}", ferrule.log().join("\n"));
+        let said = ["IPv4", "IPv6"].map(|family| {
+            let said = ferrule.wait_for(&format!("family=\"{family}\" written="), 0, PATIENCE);
+            assert!(said.is_some(), "no first sync\n{}", ferrule.log().join("\n"));
+            said
+        });
+        let [said, _] = said;
         (ferrule, said.unwrap_or_default())
     }
 
@@ -228,6 +234,14 @@ fn say_back(address: SocketAddr) -> std::io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Waits so long. A thread that was woken for something else parks too briefly.
+pub fn sleep(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+    }
 }
 
 pub fn ip(text: &str) -> IpAddr {

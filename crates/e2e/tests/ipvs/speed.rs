@@ -9,9 +9,9 @@ use ferrule_testkit::World;
 use ferrule_testkit::api_server::{ApiServer, Objects, objects_of};
 
 use crate::kernel::SeenNode;
-use crate::node::ip;
+use crate::node::{ip, sleep};
 use crate::pair::{Side, kube_proxy, ours};
-use crate::{count, turn};
+use crate::{beside_others, count};
 
 const PATIENCE: Duration = Duration::from_mins(20);
 /// The endpoint that comes, and those that were there.
@@ -20,7 +20,7 @@ const ENDPOINTS: u64 = 5;
 
 #[test]
 fn how_long_both_take() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = beside_others() else { return };
     let services = count("FERRULE_SERVICES", 10);
     let server = ApiServer::shared();
     let mut there = Objects::new();
@@ -51,14 +51,14 @@ fn how_long_both_take() {
         }
         let programmed = began.elapsed();
         // What it has still to do is not counted as the change's.
-        std::thread::park_timeout(Duration::from_secs(5));
+        sleep(Duration::from_secs(5));
         let used = side.processor_time();
         let began = Instant::now();
         server.bring_about(&mut there, with_one_more()).expect("one more endpoint");
         let (first, new) = (SocketAddr::new(ip("10.98.0.1"), 80), SocketAddr::new(ip(NEW), 8080));
         wait(&side, |seen| seen.real_servers_of(first).iter().any(|server| server.address == new));
         let changed = began.elapsed();
-        std::thread::park_timeout(Duration::from_secs(5));
+        sleep(Duration::from_secs(5));
         let used = side.processor_time().saturating_sub(used);
         let (resident, peak) = side.resident();
         println!(
