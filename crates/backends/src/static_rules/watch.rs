@@ -72,10 +72,11 @@ impl TouchedRules {
         let is_ours = |chain: &Name| chains.iter().any(|ours| *ours == (*table, chain.as_str()));
         match &change.change {
             NftChange::Table => self.what.push(format!("table {table} {}", done(change))),
-            NftChange::Chain(chain) | NftChange::Rule(chain) | NftChange::ExistingChain(chain)
-                if is_ours(chain) =>
-            {
+            NftChange::Chain(chain) | NftChange::ExistingChain(chain) if is_ours(chain) => {
                 self.what.push(format!("chain {chain} {}", done(change)));
+            }
+            NftChange::Rule(chain) if is_ours(chain) => {
+                self.what.push(format!("rule of {chain} {}", done(change)));
             }
             NftChange::Rule(chain) if change.removed => {
                 let leads_here = |jump: &&Jump| (jump.table, jump.from) == (*table, chain.as_str());
