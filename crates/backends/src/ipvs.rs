@@ -29,4 +29,4 @@ mod write;
 mod tests;
 
 pub use backend::Ipvs;
-pub use leftovers::remove_leftovers;
+pub use leftovers::{remove_servers, remove_sets};

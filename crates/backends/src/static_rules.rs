@@ -190,8 +190,9 @@ impl<K: XTables> StaticTables<K> {
         let before = self.kernel.generation()?;
         let read = self.read(wanted)?;
         let now = self.kernel.generation()?;
-        self.proven_at = now.filter(|_| before == now);
-        Ok(wanted.corrections(&read))
+        let correction = wanted.corrections(&read);
+        self.proven_at = now.filter(|_| before == now && correction.is_empty());
+        Ok(correction)
     }
 
     /// The rules of one of the chains, if it is there.

@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use rustix::io::Errno;
 
 use crate::interfaces::{
@@ -95,7 +96,9 @@ impl ServiceInterface for LinkClient {
         let request = Request { operation, kind: GET_ADDRESS, body: &[0; ADDRESS_FIXED] };
         self.socket.dump_whole(request, |message| {
             let found = interfaces::address(message).filter(|found| found.interface == link.index)?;
-            can_be_served(found.address).then_some(found.address)
+            let is_host =
+                IpNet::new(found.address, found.prefix).is_ok_and(|net| net == IpNet::from(found.address));
+            (is_host && can_be_served(found.address)).then_some(found.address)
         })
     }
 
@@ -132,7 +135,7 @@ impl AddressChange {
 }
 
 /// Whether it is an address that a program gave the interface, and not one that every interface has.
-fn can_be_served(address: IpAddr) -> bool {
+pub fn can_be_served(address: IpAddr) -> bool {
     let is_link_local = match address {
         IpAddr::V4(_) => false,
         IpAddr::V6(address) => address.is_unicast_link_local(),

@@ -11,7 +11,7 @@ use ferrule_plan::{ProxyMode, Quirks};
 use super::dataplane::{AnyTables, IpvsDataplane};
 use super::host;
 use super::kernel::{Kernel, NO_IPVS};
-use super::leftovers::remove_leftovers;
+use super::leftovers::remove_sets;
 use super::options::LiveOptions;
 use super::rules::{JUMPS, chain_names};
 use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
@@ -169,9 +169,9 @@ impl Backend for Ipvs {
             // Its chains went with those of iptables mode: many are used by both.
             Some(ProxyMode::Nftables) | None => Ok(0),
         };
-        let objects = remove_leftovers()?;
+        let objects = remove_sets()?;
         let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };
-        Ok(vec![leftover("chains", chains?), leftover("virtual servers, sets and interfaces", objects)])
+        Ok(vec![leftover("chains", chains?), leftover("address sets", objects)])
     }
 }
 

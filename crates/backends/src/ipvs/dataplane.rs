@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::ipset::SetSpec;
+use ferrule_kernel::ipset::{SetEntry, SetSpec};
 use ferrule_kernel::iptables::RuleText;
 use ferrule_kernel::ipvs::VirtualServerId;
 use ferrule_kernel::port::XTables;
@@ -18,7 +18,7 @@ use super::kernel::{Held, Kernel, Known, Missing, scheduler};
 use super::options::LiveOptions;
 use super::patch::patch;
 use super::rules::{RuleInput, rules};
-use super::sets::{SETS, specs};
+use super::sets::{AddressSet, SETS, specs};
 use super::wanted::{Touched, Wanted};
 use super::watch::BoundAddresses;
 use super::write::Written;
@@ -46,6 +46,10 @@ pub(super) struct IpvsDataplane {
     held: Option<Held>,
     /// The virtual servers that are ours, if `held` is not known.
     ours: BTreeSet<VirtualServerId>,
+    /// Those that the last read found to be others'.
+    foreign: BTreeSet<VirtualServerId>,
+    /// Whether a sync of ours succeeded, so that no other mode's rules serve any more.
+    has_taken_over: bool,
     pub(super) draining: Draining,
     /// What the rules in the tables were made from.
     pub(super) rule_input: Option<RuleInput>,
@@ -80,6 +84,8 @@ impl IpvsDataplane {
             wanted: Wanted::default(),
             held: None,
             ours: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            has_taken_over: false,
             draining: Draining::default(),
             rule_input: None,
             bound: BoundAddresses::default(),
@@ -133,8 +139,17 @@ impl IpvsDataplane {
         self.wanted = Wanted::from_plan(plan, &self.scheduler);
         let (mut held, missing) = self.read(&plan.node)?;
         let was_ours = !missing.link;
-        let order = self.order().map_err(rules_failed)?;
-        let made = self.make(missing, &mut held)?;
+        let prepared = self.order().map_err(rules_failed).and_then(|order| {
+            let made = self.make(missing, &mut held)?;
+            Ok((order, made))
+        });
+        let (order, made) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.ours = held.services.into_keys().collect();
+                return Err(error.in_family(self.family));
+            }
+        };
         self.forget_rules(&held);
         let written = self.bring_in_line(&mut held, plan, None, order);
         let written = written.map(|written| written.with_made(made));
@@ -154,8 +169,14 @@ impl IpvsDataplane {
             Some(held) => held.services.into_keys().collect(),
             None => std::mem::take(&mut self.ours),
         };
-        let known =
-            Known { family: self.family, specs: &self.specs, ours, host_addresses: &node.host_addresses };
+        let known = Known {
+            family: self.family,
+            specs: &self.specs,
+            ours,
+            foreign: self.foreign.clone(),
+            host_addresses: &node.host_addresses,
+            is_lenient: false,
+        };
         let read = Held::read(&mut self.kernel, &known);
         let (mut held, missing) = read.map_err(|error| {
             self.ours = known.ours;
@@ -163,6 +184,13 @@ impl IpvsDataplane {
         })?;
         self.adopt_equal(&mut held);
         self.bound.set(&held.addresses);
+        self.foreign = held.foreign.keys().copied().collect();
+        let wanted = &self.wanted;
+        self.draining.retain(|service, server| {
+            let is_there = held.services.get(service).is_some_and(|held| held.servers.contains_key(server));
+            let is_wanted = wanted.service(service).is_some_and(|wanted| wanted.has_server(server));
+            is_there && !is_wanted
+        });
         Ok((held, missing))
     }
 
@@ -189,7 +217,7 @@ impl IpvsDataplane {
 
     /// Chains of iptables mode still serve: they go, by being replaced, once the virtual servers can take over.
     fn order(&mut self) -> Result<Order, ferrule_kernel::iptables::IptablesError> {
-        if self.rule_input.is_some() {
+        if self.has_taken_over {
             return Ok(Order::RulesFirst);
         }
         let services = self.tables.chain("nat", "KUBE-SERVICES")?.unwrap_or_default();
@@ -216,10 +244,23 @@ impl IpvsDataplane {
                 self.write_rules(&before.of_tables(&["filter"]), interim.clone(), &mut written)?;
             }
         }
-        let edit = self.compare(held, touched, &BTreeSet::new());
-        let refused = self.add_entries(held, &edit.add_entries, &mut written)?;
-        let blocked = refused.blocked_services(&self.wanted);
-        let edit = if blocked.is_empty() { edit } else { self.compare(held, touched, &blocked) };
+        let mut withheld = self.taken(held, &mut written);
+        let edit = self.compare(held, touched, &withheld);
+        let (later, first): (Vec<_>, Vec<_>) =
+            edit.add_entries.iter().copied().partition(|(set, entry)| leads_to_bound(held, *set, entry));
+        let refused = self.add_entries(held, &first, &mut written)?;
+        withheld.extend(refused.restricted_services(&self.wanted));
+        let edit = if refused.is_empty() { edit } else { self.compare(held, touched, &withheld) };
+        self.change_services(held, &edit.services, &mut written)?;
+        let unserved = self.unserved(held, touched);
+        let edit = if unserved.is_subset(&withheld) && later.is_empty() {
+            edit
+        } else {
+            withheld.extend(unserved);
+            self.compare(held, touched, &withheld)
+        };
+        let later: Vec<_> = later.into_iter().filter(|entry| edit.add_entries.contains(entry)).collect();
+        self.add_entries(held, &later, &mut written)?;
         self.open(held, &edit, &refused, &mut written)?;
         self.close(held, &edit, &mut written)?;
         if order == Order::NatLast || interim != wanted {
@@ -229,13 +270,37 @@ impl IpvsDataplane {
         Ok(written)
     }
 
-    fn compare(&self, held: &Held, touched: Option<&Touched>, blocked: &BTreeSet<VirtualServerId>) -> Edit {
+    /// Virtual servers of other programs where ours should be.
+    fn taken(&self, held: &Held, written: &mut Written) -> BTreeSet<VirtualServerId> {
+        let taken = held.foreign.keys().filter(|id| self.wanted.service(id).is_some());
+        let taken: BTreeSet<VirtualServerId> = taken.copied().collect();
+        for id in &taken {
+            let reason =
+                "another program has a virtual server there: remove it (ipvsadm -D) or change the Service";
+            written.rejected.push((format!("virtual server {id}"), reason.to_owned()));
+        }
+        taken
+    }
+
+    /// Virtual servers that are wanted and are not there.
+    fn unserved(&self, held: &Held, touched: Option<&Touched>) -> BTreeSet<VirtualServerId> {
+        let is_missing = |id: &&VirtualServerId| !held.services.contains_key(id);
+        match touched {
+            Some(touched) => {
+                let wanted = touched.services.iter().filter(|id| self.wanted.service(id).is_some());
+                wanted.filter(is_missing).copied().collect()
+            }
+            None => self.wanted.services().map(|(id, _)| id).filter(is_missing).copied().collect(),
+        }
+    }
+
+    fn compare(&self, held: &Held, touched: Option<&Touched>, withheld: &BTreeSet<VirtualServerId>) -> Edit {
         let comparison = Comparison {
             wanted: &self.wanted,
             held,
             draining: &self.draining,
             excluded: &self.excluded,
-            blocked,
+            withheld,
         };
         match touched {
             Some(touched) => Edit::of_touched(&comparison, touched),
@@ -265,14 +330,15 @@ impl IpvsDataplane {
         let mut notes = self.foreign_notes(&held);
         notes.extend(self.node_address_notes());
         self.held = Some(held);
-        let rejected = self.report_rejected(written.rejected);
+        self.has_taken_over = true;
+        let rejected = self.report_rejected(written.rejected, origin == Origin::Change);
         Ok(SyncReport {
             written: written.made,
             removed: written.removed,
             commits: written.commits,
             outcome,
             deferred: self.draining.deferred(Instant::now()),
-            quarantined: rejected.len(),
+            quarantined: self.rejected.len(),
             rejected,
             samples: Vec::new(),
             notes,
@@ -323,6 +389,15 @@ enum Order {
     NatLast,
 }
 
+/// Whether an entry admits packets to an address that is bound: a listener of the host would answer them until there is a virtual
+/// server.
+fn leads_to_bound(held: &Held, set: AddressSet, entry: &SetEntry) -> bool {
+    match entry {
+        SetEntry::IpPort { ip, .. } => set.admits() && held.addresses.contains(ip),
+        SetEntry::Ip(_) | SetEntry::IpPortIp { .. } | SetEntry::IpPortNet { .. } | SetEntry::Port(_) => false,
+    }
+}
+
 fn rules_failed(error: ferrule_kernel::iptables::IptablesError) -> BackendError {
     BackendError::new("syncing the iptables rules of ipvs mode").caused_by(error)
 }
@@ -363,16 +438,19 @@ impl Dataplane for IpvsDataplane {
             family: self.family,
             specs: &self.specs,
             ours,
+            foreign: self.foreign.clone(),
             host_addresses: &plan.node.host_addresses,
+            is_lenient: false,
         };
         let (held, missing) =
             Held::read(&mut self.kernel, &known).map_err(|error| error.in_family(self.family))?;
+        let taken: BTreeSet<VirtualServerId> = held.foreign.keys().copied().collect();
         let comparison = Comparison {
             wanted: &wanted,
             held: &held,
             draining: &self.draining,
             excluded: &self.excluded,
-            blocked: &BTreeSet::new(),
+            withheld: &taken,
         };
         let edit = Edit::of_everything(&comparison);
         let correction =

@@ -15,6 +15,9 @@ use crate::Deferred;
 /// How often connections are counted again.
 const INTERVAL: Duration = Duration::from_mins(1);
 
+/// A server that cannot be removed is not tried all the time.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+
 /// The real servers that drain, since when.
 #[derive(Debug, Default)]
 pub(super) struct Draining {
@@ -66,6 +69,14 @@ impl Draining {
         }
     }
 
+    /// Forgets those that do not drain any more.
+    pub(super) fn retain(&mut self, drains: impl Fn(&VirtualServerId, &SocketAddr) -> bool) {
+        for (service, servers) in &mut self.since {
+            servers.retain(|server, _| drains(service, server));
+        }
+        self.since.retain(|_, servers| !servers.is_empty());
+    }
+
     /// A virtual server went with all of its real servers.
     pub(super) fn remove_service(&mut self, service: &VirtualServerId) {
         self.since.remove(service);
@@ -74,7 +85,8 @@ impl Draining {
     /// What is left for later.
     pub(super) fn deferred(&self, now: Instant) -> Option<Deferred> {
         let objects = self.count();
-        let after = self.next().map_or(INTERVAL, |next| next.saturating_duration_since(now));
+        let after =
+            self.next().map_or(INTERVAL, |next| next.saturating_duration_since(now).max(SHORTEST_WAIT));
         (objects > 0).then_some(Deferred { objects, after })
     }
 

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use super::drain::Draining;
 use super::kernel::{Held, HeldServer, HeldService};
 use super::sets::AddressSet;
-use super::wanted::{Touched, Wanted, WantedService};
+use super::wanted::{Touched, Wanted, WantedService, number};
 
 /// The weight of a real server in use.
 pub(super) const IN_USE: u32 = 1;
@@ -32,8 +32,6 @@ pub(super) struct Edit {
     pub delete_admitting: Vec<(AddressSet, SetEntry)>,
     pub delete_services: Vec<VirtualServerId>,
     pub delete_entries: Vec<(AddressSet, SetEntry)>,
-    /// Others' virtual servers where ours should be.
-    pub taken: Vec<VirtualServerId>,
 }
 
 /// What is compared with what.
@@ -43,8 +41,43 @@ pub(super) struct Comparison<'a> {
     pub draining: &'a Draining,
     /// Blocks whose virtual servers are never removed.
     pub excluded: &'a [IpNet],
-    /// Virtual servers that must not be there, since what restricts them was refused.
-    pub blocked: &'a BTreeSet<VirtualServerId>,
+    /// Virtual servers that are wanted and cannot be there: another program has one in their place, or what restricts them, or
+    /// they themselves, were rejected. Nothing must lead to them.
+    pub withheld: &'a BTreeSet<VirtualServerId>,
+}
+
+impl Comparison<'_> {
+    fn wants_entry(&self, set: AddressSet, entry: &SetEntry) -> bool {
+        self.wanted.has_entry(set, entry) && !self.is_withheld(set, entry)
+    }
+
+    fn wants_address(&self, address: IpAddr) -> bool {
+        self.wanted.addresses().contains(&address) && !self.is_unused(address)
+    }
+
+    /// Whether an entry is about virtual servers that are withheld, and leads to them.
+    fn is_withheld(&self, set: AddressSet, entry: &SetEntry) -> bool {
+        if self.withheld.is_empty() {
+            return false;
+        }
+        match *entry {
+            SetEntry::IpPort { ip, protocol, port } => {
+                set.leads_to_servers()
+                    && self.withheld.contains(&VirtualServerId { address: ip, protocol, port })
+            }
+            SetEntry::Port(port) => set.node_port_protocol().is_some_and(|of| {
+                self.withheld.iter().any(|id| id.port == port && id.protocol == number(of))
+            }),
+            SetEntry::Ip(address) => self.is_unused(address),
+            SetEntry::IpPortIp { .. } | SetEntry::IpPortNet { .. } => false,
+        }
+    }
+
+    /// Whether every virtual server at an address is withheld.
+    fn is_unused(&self, address: IpAddr) -> bool {
+        let mut services = self.wanted.services_at(address).peekable();
+        services.peek().is_some() && services.all(|id| self.withheld.contains(id))
+    }
 }
 
 impl Edit {
@@ -87,7 +120,7 @@ impl Edit {
 
     fn entry(&mut self, compare: &Comparison<'_>, set: AddressSet, entry: SetEntry) {
         let is_held = compare.held.sets[set.index()].contains(&entry);
-        match (compare.wanted.has_entry(set, &entry), is_held) {
+        match (compare.wants_entry(set, &entry), is_held) {
             (true, false) => self.add_entries.push((set, entry)),
             (false, true) if set.admits() && stays_bound(compare, &entry) => {
                 self.delete_admitting.push((set, entry));
@@ -100,9 +133,8 @@ impl Edit {
     fn services<'a>(&mut self, compare: &Comparison<'_>, ids: impl Iterator<Item = &'a VirtualServerId>) {
         let mut later = Vec::new();
         for id in ids {
-            let wanted = compare.wanted.service(id).filter(|_| !compare.blocked.contains(id));
+            let wanted = compare.wanted.service(id).filter(|_| !compare.withheld.contains(id));
             match (wanted, compare.held.services.get(id)) {
-                (Some(_), _) if compare.held.foreign.contains_key(id) => self.taken.push(*id),
                 (Some(wanted), held) => {
                     let changes = self.service(compare.draining, wanted, held);
                     if wanted.is_urgent() { &mut self.services } else { &mut later }.extend(changes);
@@ -146,13 +178,15 @@ impl Edit {
         let Some(held) = held else { return changes };
         let wanted: BTreeSet<SocketAddr> = wanted.real_servers().collect();
         let unwanted = held.servers.keys().filter(|address| !wanted.contains(address));
-        let waiting = |address: &&SocketAddr| draining.has(&service, address);
+        let is_drained =
+            |address: &SocketAddr| held.servers.get(address) == Some(&HeldServer::with_weight(UNUSED));
+        let waiting = |address: &&SocketAddr| draining.has(&service, address) && is_drained(address);
         self.retire.extend(unwanted.filter(|address| !waiting(address)).map(|address| (service, *address)));
         changes
     }
 
     fn address(&mut self, compare: &Comparison<'_>, address: IpAddr) {
-        match (compare.wanted.addresses().contains(&address), compare.held.addresses.contains(&address)) {
+        match (compare.wants_address(address), compare.held.addresses.contains(&address)) {
             (true, false) => self.bind.push(address),
             (false, true) => self.unbind.push(address),
             (true, true) | (false, false) => {}

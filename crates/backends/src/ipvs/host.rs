@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use ferrule_kernel::ipvs::{Ipvs as IpvsClient, IpvsChange, Timeouts, VirtualServer, VirtualServerId};
-use ferrule_kernel::netlink::NetlinkError;
+use ferrule_kernel::netlink::{NetlinkError, Rejection};
 use ferrule_kernel::port::VirtualServers;
 use ferrule_kernel::sysctl;
 use ferrule_model::with_causes;
@@ -41,10 +41,15 @@ pub(super) fn try_scheduler(ipvs: &mut impl VirtualServers, name: &str) -> Resul
         return Ok(());
     }
     let trial = VirtualServer { id: TRIAL, scheduler: scheduler.clone(), flags: 0, timeout: 0 };
-    let changes = [IpvsChange::AddService(trial), IpvsChange::DeleteService(TRIAL)];
-    let outcomes = ipvs.apply(&changes).map_err(failed)?;
-    match outcomes.into_iter().collect::<Result<Vec<()>, _>>() {
-        Ok(_) => Ok(()),
+    let mut apply =
+        |change| ipvs.apply(&[change]).map_err(failed).map(|outcomes| outcomes.into_iter().collect());
+    // One that is there already is not ours to remove.
+    let tried: Result<(), Rejection> = match apply(IpvsChange::AddService(trial))? {
+        Ok(()) => apply(IpvsChange::DeleteService(TRIAL))?,
+        Err(rejection) => Err(rejection),
+    };
+    match tried {
+        Ok(()) => Ok(()),
         Err(rejection) if rejection.is_not_found() => Err(BackendError::new(format!(
             "this kernel does not have the IPVS scheduler {scheduler}: load the module \
              (modprobe ip_vs_{scheduler}) or choose another one (--ipvs-scheduler)"

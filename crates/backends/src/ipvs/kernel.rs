@@ -80,8 +80,12 @@ pub(super) struct Known<'a> {
     pub specs: &'a [SetSpec; SETS],
     /// The virtual servers that are ours for certain: we made them.
     pub ours: BTreeSet<VirtualServerId>,
+    /// Those that are another program's for certain: they were there before we wanted one in their place.
+    pub foreign: BTreeSet<VirtualServerId>,
     /// The addresses of the node, where NodePorts are.
     pub host_addresses: &'a BTreeSet<IpAddr>,
+    /// Whether an interface or set of ours that is another program's is passed over: nothing is to be written to it.
+    pub is_lenient: bool,
 }
 
 impl Held {
@@ -90,6 +94,7 @@ impl Held {
         let failed =
             |error: NetlinkError| BackendError::new("reading the state of ipvs mode").caused_by(error);
         let link = kernel.links.find(INTERFACE).map_err(failed)?;
+        let link = link.filter(|link| link.is_dummy() || !known.is_lenient);
         if let Some(link) = link.as_ref().filter(|link| !link.is_dummy()) {
             let kind = link.kind.as_deref().unwrap_or("a device");
             return Err(BackendError::new(format!(
@@ -108,6 +113,7 @@ impl Held {
             let spec = &known.specs[set.index()];
             match seen.iter().find(|seen| seen.name == *spec.name) {
                 None => missing.sets.push(set),
+                Some(seen) if !seen.is_as(spec) && known.is_lenient => {}
                 Some(seen) if !seen.is_as(spec) => return Err(other_set(spec, &seen.type_name)),
                 Some(_) => {
                     sets[set.index()] = kernel.sets.entries(spec).map_err(failed)?.into_iter().collect();
@@ -132,7 +138,7 @@ impl Held {
         for (server, real) in servers.into_iter().zip(real_servers) {
             let id = server.id;
             let service = HeldService { server, servers: real.into_iter().map(held_server).collect() };
-            let is_ours = known.ours.contains(&id) || self.names(&id, known);
+            let is_ours = known.ours.contains(&id) || !known.foreign.contains(&id) && self.names(&id, known);
             let place = if is_ours { &mut self.services } else { &mut self.foreign };
             place.insert(id, service);
         }

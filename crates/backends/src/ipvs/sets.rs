@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrule_kernel::ipset::{SetSpec, SetType};
-use ferrule_model::IpFamily;
+use ferrule_model::{IpFamily, Protocol};
 
 /// One of the sets that every family has. The order is the one in which entries are added: what restricts comes before what
 /// admits, and an exception before its rule. [`Self::IpvsIps`] is last: what is in it and in no other set is refused.
@@ -87,6 +87,20 @@ impl AddressSet {
     /// long as the address is bound, a listener of the host could answer in its place.
     pub(super) fn admits(self) -> bool {
         matches!(self, Self::LoadBalancer | Self::ClusterIp | Self::ExternalIpLocal | Self::ExternalIp)
+    }
+
+    /// Whether an address and port in it is one of a virtual server.
+    pub(super) fn leads_to_servers(self) -> bool {
+        self.admits() || matches!(self, Self::NodePortSctp | Self::NodePortLocalSctp)
+    }
+
+    /// The protocol of its NodePorts, if it has any without addresses.
+    pub(super) fn node_port_protocol(self) -> Option<Protocol> {
+        match self {
+            Self::NodePortTcp | Self::NodePortLocalTcp => Some(Protocol::Tcp),
+            Self::NodePortUdp | Self::NodePortLocalUdp => Some(Protocol::Udp),
+            _ => None,
+        }
     }
 
     fn describe(self) -> &'static Description {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ferrule_kernel::dummy::can_be_served;
 use ferrule_kernel::ipset::SetEntry;
 use ferrule_kernel::ipvs::{VirtualServer, VirtualServerId};
 use ferrule_model::{Protocol, ServicePortName, TrafficPolicy};
@@ -65,6 +66,11 @@ impl WantedService {
     pub(super) fn real_servers(&self) -> impl Iterator<Item = SocketAddr> {
         let endpoints = self.pool.iter().flat_map(|pool| pool.endpoints.iter());
         endpoints.map(|endpoint| SocketAddr::new(endpoint.ip, endpoint.port))
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn has_server(&self, server: &SocketAddr) -> bool {
+        self.real_servers().any(|wanted| wanted == *server)
     }
 
     /// Whether it is among the first to be served: nothing works without the API server and DNS.
@@ -135,6 +141,12 @@ impl Wanted {
     /// All virtual servers.
     pub(super) fn services(&self) -> impl Iterator<Item = (&VirtualServerId, &WantedService)> {
         self.services.iter().filter_map(|(id, claims)| Some((id, &claims.first()?.1)))
+    }
+
+    /// The virtual servers at an address.
+    pub(super) fn services_at(&self, address: IpAddr) -> impl Iterator<Item = &VirtualServerId> {
+        let at = |protocol, port| VirtualServerId { address, protocol, port };
+        self.services.range(at(0, 0)..=at(u8::MAX, u16::MAX)).map(|(id, _)| id)
     }
 
     /// Whether a set should have an entry.
@@ -292,6 +304,8 @@ fn objects(plan: &FamilyPlan, key: FrontendKey, frontend: &Frontend) -> Objects 
             at.describe(&frontend.kind, is_local, &mut objects);
             objects
         }
+        // An address that every host has cannot be bound.
+        FrontendKey::UnmatchedPorts(address) if !can_be_served(address) => Objects::default(),
         FrontendKey::UnmatchedPorts(address) => Objects {
             entries: vec![(AddressSet::IpvsIps, SetEntry::Ip(address))],
             address: Some(address),

@@ -104,7 +104,9 @@ fn drift(watched: &WatchedAddresses, events: &InterfaceEvents) -> Option<RuleEve
     let removed = events.removed.iter().filter(of_family).find(|ip| watched.bound.contains(**ip));
     let added = events.added.iter().filter(of_family).find(|ip| !watched.bound.contains(**ip));
     let what = match (removed, added) {
-        _ if events.link_gone && !watched.bound.is_empty() => format!("interface {INTERFACE} removed"),
+        // There was nothing to lose, but the interface is another one now.
+        _ if events.link_gone && watched.bound.is_empty() => return Some(RuleEvent::Verify(Some(family))),
+        _ if events.link_gone => format!("interface {INTERFACE} removed"),
         (Some(address), _) => format!("address {address} of {INTERFACE} removed"),
         (None, Some(address)) => format!("address {address} of {INTERFACE} added"),
         (None, None) => return None,

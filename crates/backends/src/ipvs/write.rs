@@ -56,13 +56,17 @@ impl Written {
 
 impl Refused {
     /// Virtual servers that would be open to everyone, because what restricts them was rejected.
-    pub(super) fn blocked_services(&self, wanted: &Wanted) -> BTreeSet<VirtualServerId> {
+    pub(super) fn restricted_services(&self, wanted: &Wanted) -> BTreeSet<VirtualServerId> {
         let restricted = self.0.iter().filter(|(set, _)| *set == AddressSet::LoadBalancerFw);
         let ids = restricted.filter_map(|(_, entry)| match *entry {
             SetEntry::IpPort { ip, protocol, port } => Some(VirtualServerId { address: ip, protocol, port }),
             _ => None,
         });
         ids.filter(|id| wanted.service(id).is_some()).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Addresses on which every listener of the host would answer.
@@ -75,13 +79,28 @@ fn failed(error: NetlinkError) -> BackendError {
     BackendError::new("writing the state of ipvs mode").caused_by(error)
 }
 
+fn failed_by(rejection: Rejection) -> BackendError {
+    BackendError::new("writing the state of ipvs mode").caused_by(rejection)
+}
+
 /// A rejection that is not about the object is a failure of the sync.
-fn checked(outcomes: Vec<Result<(), Rejection>>) -> Result<Vec<Result<(), Rejection>>, BackendError> {
-    let general =
-        |outcome: &Result<(), Rejection>| outcome.as_ref().err().filter(|error| error.is_general()).cloned();
-    match outcomes.iter().find_map(general) {
-        Some(rejection) => Err(BackendError::new("writing the state of ipvs mode").caused_by(rejection)),
-        None => Ok(outcomes),
+fn general<'a>(mut rejections: impl Iterator<Item = &'a Rejection>) -> Result<(), BackendError> {
+    let found = rejections.find(|rejection| rejection.is_general()).cloned();
+    found.map_or(Ok(()), |rejection| Err(failed_by(rejection)))
+}
+
+/// Whether a rejection shows that the kernel does not hold what we take it to hold.
+fn is_out_of_step(held: &Held, change: &IpvsChange, rejection: &Rejection) -> bool {
+    match change {
+        IpvsChange::AddService(_) => rejection.is_there(),
+        IpvsChange::AddServer { service, .. } => {
+            held.services.contains_key(service) && (rejection.is_there() || rejection.is_not_found())
+        }
+        IpvsChange::SetService(server) => held.services.contains_key(&server.id) && rejection.is_not_found(),
+        IpvsChange::SetServer { service, .. } => {
+            held.services.contains_key(service) && rejection.is_not_found()
+        }
+        IpvsChange::DeleteService(_) | IpvsChange::DeleteServer { .. } => false,
     }
 }
 
@@ -109,36 +128,45 @@ impl IpvsDataplane {
         entries.sort_by_key(|(set, _)| *set);
         let outcomes = self.change_entries(&entries, true)?;
         let mut refused = Refused::default();
-        for ((set, entry), outcome) in entries.iter().zip(outcomes) {
+        for ((set, entry), outcome) in entries.iter().zip(&outcomes) {
             match outcome {
                 Ok(()) => drop(held.sets[set.index()].insert(*entry)),
                 Err(rejection) => {
-                    written.reject(format!("{entry} in {}", set.name(self.family)), &rejection);
+                    written.reject(format!("{entry} in {}", set.name(self.family)), rejection);
                     refused.0.insert((*set, *entry));
                 }
             }
         }
         written.count(entries.len().saturating_sub(refused.0.len()), 0);
+        general(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()))?;
         Ok(refused)
     }
 
+    /// Deletes entries, in the opposite order: an exception outlives its rule.
     fn delete_entries(
         &mut self,
         held: &mut Held,
         entries: &[(AddressSet, SetEntry)],
         written: &mut Written,
     ) -> Result<(), BackendError> {
-        let outcomes = self.change_entries(entries, false)?;
-        for ((set, entry), outcome) in entries.iter().zip(outcomes) {
+        let mut entries = entries.to_vec();
+        entries.sort_by_key(|(set, _)| *set);
+        entries.reverse();
+        let outcomes = self.change_entries(&entries, false)?;
+        let mut deleted = 0;
+        for ((set, entry), outcome) in entries.iter().zip(&outcomes) {
             match outcome {
-                Ok(()) => drop(held.sets[set.index()].remove(entry)),
+                Ok(()) => {
+                    deleted += 1;
+                    held.sets[set.index()].remove(entry);
+                }
                 Err(rejection) => {
-                    written.reject(format!("removing {entry} from {}", set.name(self.family)), &rejection);
+                    written.reject(format!("removing {entry} from {}", set.name(self.family)), rejection);
                 }
             }
         }
-        written.count(0, entries.len());
-        Ok(())
+        written.count(0, deleted);
+        general(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()))
     }
 
     fn change_entries(
@@ -153,10 +181,10 @@ impl IpvsDataplane {
             .iter()
             .map(|(set, entry)| SetChange { set: &self.specs[set.index()], entry: *entry, add })
             .collect();
-        self.kernel.sets.apply(&changes).map_err(failed).and_then(checked)
+        self.kernel.sets.apply(&changes).map_err(failed)
     }
 
-    /// Makes virtual servers, has real servers retire, and binds addresses.
+    /// Has real servers retire, and binds addresses.
     pub(super) fn open(
         &mut self,
         held: &mut Held,
@@ -164,13 +192,7 @@ impl IpvsDataplane {
         refused: &Refused,
         written: &mut Written,
     ) -> Result<(), BackendError> {
-        self.change_services(held, &edit.services, written)?;
         self.retire(held, &edit.retire, Instant::now(), written)?;
-        for id in &edit.taken {
-            let reason =
-                "another program has a virtual server there: remove it (ipvsadm -D) or change the Service";
-            written.rejected.push((format!("virtual server {id}"), reason.to_owned()));
-        }
         let bind: Vec<IpAddr> =
             edit.bind.iter().copied().filter(|address| !refused.is_unprotected(*address)).collect();
         self.change_addresses(held, &bind, &[], written)
@@ -215,7 +237,6 @@ impl IpvsDataplane {
         for address in remove {
             held.addresses.remove(address);
         }
-        checked(refused.iter().map(|(_, rejection)| Err(rejection.clone())).collect())?;
         for (address, rejection) in &refused {
             written.reject(format!("address {address} on {}", super::kernel::INTERFACE), rejection);
             if add.contains(address) {
@@ -224,11 +245,13 @@ impl IpvsDataplane {
                 held.addresses.insert(*address)
             };
         }
-        written.count(add.len(), remove.len());
-        Ok(())
+        let refused_adds = refused.iter().filter(|(address, _)| add.contains(address)).count();
+        let refused_removals = refused.len() - refused_adds;
+        written.count(add.len() - refused_adds, remove.len().saturating_sub(refused_removals));
+        general(refused.iter().map(|(_, rejection)| rejection))
     }
 
-    fn change_services(
+    pub(super) fn change_services(
         &mut self,
         held: &mut Held,
         changes: &[IpvsChange],
@@ -237,12 +260,23 @@ impl IpvsDataplane {
         if changes.is_empty() {
             return Ok(());
         }
-        let outcomes = self.kernel.servers.apply(changes).map_err(failed).and_then(checked)?;
-        let (mut made, mut removed) = (0, 0);
+        let outcomes = self.kernel.servers.apply(changes).map_err(failed)?;
+        let (mut made, mut removed, mut problem) = (0, 0, None);
         for (change, outcome) in changes.iter().zip(outcomes) {
             match outcome {
                 Ok(()) if is_removal(change) => removed += 1,
                 Ok(()) => made += 1,
+                // It is gone already.
+                Err(rejection) if is_removal(change) && rejection.is_not_found() => {}
+                Err(rejection) if rejection.is_general() => {
+                    problem.get_or_insert_with(|| failed_by(rejection));
+                    continue;
+                }
+                Err(rejection) if is_out_of_step(held, change, &rejection) => {
+                    let doing = format!("writing {}, which another program changed", described(change));
+                    problem.get_or_insert_with(|| BackendError::new(doing).caused_by(rejection));
+                    continue;
+                }
                 Err(rejection) => {
                     written.reject(described(change), &rejection);
                     continue;
@@ -251,7 +285,7 @@ impl IpvsDataplane {
             self.note(held, change);
         }
         written.count(made, removed);
-        Ok(())
+        problem.map_or(Ok(()), Err)
     }
 
     /// The kernel took a change.
@@ -297,6 +331,10 @@ impl IpvsDataplane {
         if !self.draining.is_due(now) {
             return Ok(());
         }
+        let wanted = &self.wanted;
+        self.draining.retain(|service, server| {
+            !wanted.service(service).is_some_and(|wanted| wanted.has_server(server))
+        });
         let draining = self.draining.begin_count(now);
         self.retire(held, &draining, now, written)
     }
@@ -315,7 +353,6 @@ impl IpvsDataplane {
             let (service, address) = (*service, *address);
             match fate {
                 Fate::Delete => changes.push(IpvsChange::DeleteServer { service, server: address }),
-                Fate::Drain if self.draining.has(&service, &address) => {}
                 Fate::Drain => {
                     self.draining.insert(service, address, now);
                     let is_drained = held.services.get(&service).and_then(|held| held.servers.get(&address))
@@ -333,10 +370,17 @@ impl IpvsDataplane {
         self.change_services(held, &changes, written)
     }
 
-    /// What was rejected, for the report.
-    pub(super) fn report_rejected(&mut self, rejected: Vec<(String, String)>) -> Vec<Rejected> {
+    /// What was rejected, for the report. A sync of a change tries only what changed: what was rejected before still is.
+    pub(super) fn report_rejected(
+        &mut self,
+        rejected: Vec<(String, String)>,
+        is_change: bool,
+    ) -> Vec<Rejected> {
         let before = std::mem::take(&mut self.rejected);
         self.rejected = rejected.iter().map(|(what, _)| what.clone()).collect();
+        if is_change {
+            self.rejected.extend(before.iter().cloned());
+        }
         let report = |(what, reason): (String, String)| {
             let is_repeated = before.contains(&what);
             Rejected { what, reason, is_repeated }

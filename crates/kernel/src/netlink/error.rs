@@ -29,7 +29,12 @@ impl Rejection {
 
     /// Whether there is no such thing.
     pub fn is_not_found(&self) -> bool {
-        self.is(rustix::io::Errno::NOENT)
+        self.is(rustix::io::Errno::NOENT) || self.is(rustix::io::Errno::SRCH)
+    }
+
+    /// Whether there is such a thing already.
+    pub fn is_there(&self) -> bool {
+        self.is(rustix::io::Errno::EXIST)
     }
 
     /// Whether this is the error code.

@@ -60,6 +60,8 @@ fn a_load_balancer_whose_restriction_is_rejected_is_not_served() {
     let report = node.verify();
     assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80"]);
     assert_eq!(report.rejected.len(), 1, "{report:?}");
+    assert!(node.set("KUBE-LOAD-BALANCER").is_empty(), "a listener of the host would answer in its place");
+    assert_eq!(node.addresses(), ["10.20.30.41"]);
     let report = node.verify();
     assert_eq!((node.servers().len(), report.rejected.len()), (2, 0), "it is tried again");
 }
@@ -159,4 +161,46 @@ fn a_scheduler_in_use_is_not_tried() {
     node.kernel.take_writes();
     try_scheduler(&mut node.kernel.clone(), "rr").unwrap();
     assert!(node.kernel.take_writes().is_empty());
+}
+
+#[test]
+fn a_new_port_of_a_bound_address_is_refused_until_it_is_served() {
+    let mut node = Node::of("service svc clusterIP 10.20.30.41 port a 80");
+    let writes = node.then("service svc clusterIP 10.20.30.41 port a 80 port b 22");
+    assert_eq!(writes, ["ipvs add 10.20.30.41:22/TCP rr", "set add KUBE-CLUSTER-IP 10.20.30.41,tcp:22"]);
+}
+
+#[test]
+fn a_virtual_server_that_is_rejected_leaves_no_door_open() {
+    let mut node = Node::of("service svc clusterIP 10.20.30.41 port a 80");
+    node.kernel.reject("ipvs add 10.20.30.41:22", 1, EINVAL);
+    node.try_then("service svc clusterIP 10.20.30.41 port a 80 port b 22").unwrap();
+    assert_eq!(node.set("KUBE-CLUSTER-IP"), ["10.20.30.41,tcp:80"]);
+    let report = node.try_then("endpoint svc 10.0.1.1 node b").unwrap();
+    assert_eq!((report.rejected.len(), report.quarantined), (0, 1), "it is still rejected");
+    node.verify();
+    assert_eq!(node.set("KUBE-CLUSTER-IP").len(), 2);
+}
+
+#[test]
+fn what_another_program_removed_is_noticed_by_the_next_change() {
+    use ferrule_kernel::ipvs::IpvsChange;
+    use ferrule_kernel::port::VirtualServers as _;
+    let mut node = Node::of("service svc clusterIP 10.20.30.41 port a 80");
+    node.kernel.clone().apply(&[IpvsChange::DeleteService(super::node::id("10.20.30.41:80"))]).unwrap();
+    assert!(node.try_then("endpoint svc 10.0.1.1 node b").is_err());
+    node.try_then("endpoint svc 10.0.1.2 node b").unwrap();
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80, 10.0.1.2:80"]);
+}
+
+#[test]
+fn the_trial_of_a_scheduler_leaves_a_server_in_its_place_alone() {
+    use ferrule_kernel::ipvs::{IpvsChange, VirtualServer};
+    use ferrule_kernel::port::VirtualServers as _;
+    let kernel = ferrule_kernel::port::FakeIpvsKernel::new();
+    let id = super::node::id("198.51.100.0:20000");
+    let other = VirtualServer { id, scheduler: "wlc".into(), flags: 0, timeout: 0 };
+    kernel.clone().apply(&[IpvsChange::AddService(other)]).unwrap();
+    assert!(try_scheduler(&mut kernel.clone(), "rr").is_err());
+    assert_eq!(kernel.clone().list().unwrap().servers.len(), 1);
 }
