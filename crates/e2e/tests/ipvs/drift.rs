@@ -42,7 +42,7 @@ fn what_others_break_is_healed_and_told_once() {
         println!("{program} {}: healed within {:?}", arguments.join(" "), broken.elapsed());
         node.wait_until_served(&ferrule);
         // It is seen to be whole a few times more.
-        sleep(Duration::from_secs(5));
+        sleep(Duration::from_secs(3));
         let repairs: Vec<String> =
             ferrule.log().split_off(said).into_iter().filter(|line| line.contains(REPAIRED)).collect();
         println!("  {}", repairs.join("\n  "));

@@ -46,11 +46,6 @@ impl Dump {
         self.0.len()
     }
 
-    /// Whether some line has this text.
-    pub fn has(&self, text: &str) -> bool {
-        self.0.iter().any(|line| line.contains(text))
-    }
-
     /// What only one of them has.
     pub fn differences(theirs: &Self, ours: &Self) -> String {
         let mut text = String::new();

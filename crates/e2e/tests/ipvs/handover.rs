@@ -1,4 +1,4 @@
-//! Ferrule in the place of kube-proxy, and kube-proxy in the place of Ferrule, while clients connect.
+//! Ferrule in the place of kube-proxy, and kube-proxy in the place of Ferrule, while clients connect and notice nothing.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,8 @@ use ferrule_testkit::Program;
 
 use crate::alone;
 use crate::clients::Clients;
-use crate::node::{Node, PATIENCE, PAUSE};
+use crate::kernel::SeenNode;
+use crate::node::{Node, PATIENCE, PAUSE, servers};
 
 /// How long clients connect before a change, while nobody runs, and after the change.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -14,7 +15,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(2);
 
 #[test]
-fn nobody_notices_that_ferrule_takes_over_from_kube_proxy_and_gives_back() {
+fn ferrule_takes_over_from_kube_proxy_gives_back_and_cleans_up() {
     let Some(_turn) = alone() else { return };
     let node = Node::new("handed-over");
     let kube_proxy = node.start_kube_proxy();
@@ -42,6 +43,13 @@ fn nobody_notices_that_ferrule_takes_over_from_kube_proxy_and_gives_back() {
     let (tried, failed) = clients.stop();
     println!("{tried} connects, {rate:.0} a second, and 8 kept connections: {} failed", failed.len());
     assert_eq!(failed, Vec::<String>::new());
+
+    kube_proxy.kill().expect("it is killed");
+    assert_eq!(before.unknown_sets(), Vec::<String>::new());
+    assert_eq!(before.real_servers_of(node.service()), servers());
+    node.clean_up();
+    assert_eq!(node.seen(), SeenNode::default(), "all that kube-proxy left is removed");
+    assert_eq!(node.rules(), Vec::<String>::new());
 }
 
 /// Waits until kube-proxy has written both families.

@@ -11,9 +11,6 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::{AddressSets as _, ServiceInterface as _, VirtualServers as _};
 
-/// The sets of one family.
-const SETS: usize = 17;
-
 /// Virtual servers, sets and addresses of the node.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SeenNode {
@@ -44,20 +41,14 @@ impl SeenNode {
         Ok(seen)
     }
 
-    /// Whether kube-proxy has written all parts of it for a cluster of one Service with two ports, beside the API server's, and
-    /// perhaps others.
-    pub fn has_everything(&self) -> bool {
-        self.servers.len() >= 3
-            && self.servers.values().all(|servers| !servers.is_empty())
-            && self.sets.len() == 2 * SETS
-            && self.cluster_ips.len() >= 3
-            && self.addresses.as_ref().is_some_and(|addresses| addresses.len() >= 2)
-    }
-
-    /// Whether so many Services have addresses, servers and entries of sets.
+    /// Whether so many Services have addresses, servers and entries of sets, and rules about them.
     pub fn has_cluster_ips(&self, count: usize) -> bool {
+        // To masquerade, to accept, and to let pass what is for other ports of these addresses.
+        const RULES: u32 = 3;
+        let is_used = |set: &SeenSet| set.name == "KUBE-CLUSTER-IP" && set.references >= RULES;
         self.servers.values().filter(|servers| !servers.is_empty()).count() >= count
             && self.cluster_ips.len() >= count
+            && self.sets.iter().any(is_used)
             && self.addresses.as_ref().is_some_and(|addresses| addresses.len() >= count)
     }
 

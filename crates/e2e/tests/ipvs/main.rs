@@ -26,8 +26,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use cluster::EVERY_KIND;
-use kernel::SeenNode;
-use node::{Node, can_run, servers};
+use node::can_run;
 use pair::Pair;
 
 /// They share an API server, whose every Service is everybody's, and a slow processor.
@@ -48,26 +47,6 @@ fn beside_others() -> Option<RwLockReadGuard<'static, ()>> {
 /// A number from the environment.
 fn count(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
-#[test]
-fn what_kube_proxy_left_is_read_and_cleaned_up() {
-    let Some(_turn) = alone() else { return };
-    let node = Node::new("ipvs");
-    let started = Instant::now();
-    let kube_proxy = node.start_kube_proxy();
-    let seen = node.wait_until(SeenNode::has_everything, &kube_proxy);
-    println!("kube-proxy programmed it in {:?}", started.elapsed());
-    node.wait_until_served(&kube_proxy);
-    println!("and served after {:?}", started.elapsed());
-    assert_eq!(seen.unknown_sets(), Vec::<String>::new());
-    assert_eq!(seen.real_servers_of(node.service()), servers());
-    kube_proxy.kill().expect("it is killed");
-    let started = Instant::now();
-    node.clean_up();
-    println!("Ferrule cleaned up in {:?}", started.elapsed());
-    assert_eq!(node.seen(), SeenNode::default());
-    assert_eq!(node.rules(), Vec::<String>::new());
 }
 
 #[test]

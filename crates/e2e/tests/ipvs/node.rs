@@ -161,19 +161,6 @@ impl Node {
         lines.filter(|line| line.contains("KUBE-")).map(str::to_owned).collect()
     }
 
-    /// Waits for a state.
-    pub fn wait_until(&self, is_reached: impl Fn(&SeenNode) -> bool, proxy: &Program) -> SeenNode {
-        let give_up = Instant::now() + PATIENCE;
-        loop {
-            let seen = self.seen();
-            if is_reached(&seen) {
-                return seen;
-            }
-            assert!(Instant::now() < give_up, "{seen:#?}\n{}", proxy.log().join("\n"));
-            std::thread::park_timeout(PAUSE);
-        }
-    }
-
     /// Waits until connections to the Service are answered.
     pub fn wait_until_served(&self, proxy: &Program) {
         let give_up = Instant::now() + PATIENCE;
