@@ -84,7 +84,7 @@ pub(super) struct Known<'a> {
     pub foreign: BTreeSet<VirtualServerId>,
     /// The addresses of the node, where NodePorts are.
     pub host_addresses: &'a BTreeSet<IpAddr>,
-    /// Whether an interface or set of ours that is another program's is passed over: nothing is to be written to it.
+    /// Whether an interface or set of ours that is another program's is skipped: nothing is to be written to it.
     pub is_lenient: bool,
 }
 

@@ -138,7 +138,10 @@ fn a_server_past_its_limit_that_is_gone_is_not_tried_for_ever() {
     node.connections(SERVICE, "10.0.1.2:80", 1, 0);
     let report = node.try_then("gone endpoint svc 10.0.1.2").unwrap();
     if report.deferred.is_some() {
-        let delete = IpvsChange::DeleteServer { service: super::node::id(SERVICE), server: "10.0.1.2:80".parse().unwrap() };
+        let delete = IpvsChange::DeleteServer {
+            service: super::node::id(SERVICE),
+            server: "10.0.1.2:80".parse().unwrap(),
+        };
         node.kernel.clone().apply(&[delete]).unwrap();
         // The limit is over in a moment.
         while node.run_deferred().deferred.is_some() {

@@ -85,7 +85,10 @@ fn a_virtual_server_of_another_program_on_a_service_address_is_left_alone() {
     assert_eq!(report.rejected.len(), 1);
     assert!(report.rejected[0].reason.contains("another program"), "{report:?}");
     // Nothing leads to it, and nothing says that it is ours.
-    assert_eq!((node.addresses(), node.set("KUBE-CLUSTER-IP")), (vec!["10.20.30.42".to_owned()], vec!["10.20.30.42,tcp:80".to_owned()]));
+    assert_eq!(
+        (node.addresses(), node.set("KUBE-CLUSTER-IP")),
+        (vec!["10.20.30.42".to_owned()], vec!["10.20.30.42,tcp:80".to_owned()])
+    );
     for _ in 0..2 {
         assert_eq!(node.verify().commits, 0);
         node.restart();

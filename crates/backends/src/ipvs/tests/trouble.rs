@@ -185,9 +185,10 @@ fn a_virtual_server_that_is_rejected_leaves_no_door_open() {
 #[test]
 fn what_another_program_removed_is_noticed_by_the_next_change() {
     use ferrule_kernel::ipvs::IpvsChange;
-    use ferrule_kernel::port::VirtualServers as _;
+    use ferrule_kernel::port::VirtualServers;
     let mut node = Node::of("service svc clusterIP 10.20.30.41 port a 80");
-    node.kernel.clone().apply(&[IpvsChange::DeleteService(super::node::id("10.20.30.41:80"))]).unwrap();
+    let delete = IpvsChange::DeleteService(super::node::id("10.20.30.41:80"));
+    VirtualServers::apply(&mut node.kernel.clone(), &[delete]).unwrap();
     assert!(node.try_then("endpoint svc 10.0.1.1 node b").is_err());
     node.try_then("endpoint svc 10.0.1.2 node b").unwrap();
     assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80, 10.0.1.2:80"]);
@@ -196,11 +197,11 @@ fn what_another_program_removed_is_noticed_by_the_next_change() {
 #[test]
 fn the_trial_of_a_scheduler_leaves_a_server_in_its_place_alone() {
     use ferrule_kernel::ipvs::{IpvsChange, VirtualServer};
-    use ferrule_kernel::port::VirtualServers as _;
+    use ferrule_kernel::port::VirtualServers;
     let kernel = ferrule_kernel::port::FakeIpvsKernel::new();
     let id = super::node::id("198.51.100.0:20000");
     let other = VirtualServer { id, scheduler: "wlc".into(), flags: 0, timeout: 0 };
-    kernel.clone().apply(&[IpvsChange::AddService(other)]).unwrap();
+    VirtualServers::apply(&mut kernel.clone(), &[IpvsChange::AddService(other)]).unwrap();
     assert!(try_scheduler(&mut kernel.clone(), "rr").is_err());
     assert_eq!(kernel.clone().list().unwrap().servers.len(), 1);
 }
