@@ -28,6 +28,15 @@ pub(crate) struct StaticChain {
     pub table: &'static str,
     pub name: &'static str,
     pub rules: Vec<RuleText>,
+    pub order: RuleOrder,
+}
+
+/// Whether the order of a chain's rules matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuleOrder {
+    Fixed,
+    /// kube-proxy writes them in any order, and what it left is not rewritten for that.
+    Any,
 }
 
 /// A rule of ours in a built-in chain.
@@ -96,8 +105,12 @@ impl StaticChain {
     fn is_in(&self, read: &ChainsRead) -> bool {
         let there = read.get(&(self.table, self.name));
         there.is_some_and(|there| {
-            there.len() == self.rules.len()
-                && there.iter().zip(&self.rules).all(|(is, rule)| *is == CanonicalRule::parse(rule))
+            let (mut there, mut wanted) = (there.clone(), canonical(&self.rules));
+            if self.order == RuleOrder::Any {
+                there.sort_unstable();
+                wanted.sort_unstable();
+            }
+            there == wanted
         })
     }
 }

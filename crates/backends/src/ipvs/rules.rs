@@ -9,7 +9,7 @@ use ferrule_model::{IpFamily, Protocol};
 use ferrule_plan::{LocalPods, NodeTraffic};
 
 use super::sets::{AddressSet, SETS};
-use crate::static_rules::{Jump, StaticChain, StaticRules};
+use crate::static_rules::{Jump, RuleOrder, StaticChain, StaticRules};
 
 const PORTALS: &str = r#"-m comment --comment "kubernetes service portals" -j KUBE-SERVICES"#;
 const POSTROUTING: &str = r#"-m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING"#;
@@ -61,7 +61,7 @@ impl RuleInput {
 /// All chains and jumps of one family.
 pub(super) fn rules(node: &NodeTraffic, input: &RuleInput) -> StaticRules {
     let rules = Rules { node, input };
-    let chain = |table, name, rules| StaticChain { table, name, rules };
+    let chain = |table, name, rules| StaticChain { table, name, rules, order: RuleOrder::Fixed };
     let chains = vec![
         chain("nat", "KUBE-SERVICES", rules.services()),
         chain("nat", "KUBE-POSTROUTING", rules.postrouting()),
@@ -73,7 +73,7 @@ pub(super) fn rules(node: &NodeTraffic, input: &RuleInput) -> StaticRules {
         chain("filter", "KUBE-PROXY-FIREWALL", rules.firewall()),
         chain("filter", "KUBE-SOURCE-RANGES-FIREWALL", rules.source_ranges()),
         chain("filter", "KUBE-IPVS-FILTER", rules.access()),
-        chain("filter", "KUBE-IPVS-OUT-FILTER", rules.out_access()),
+        StaticChain { order: RuleOrder::Any, ..chain("filter", "KUBE-IPVS-OUT-FILTER", rules.out_access()) },
     ];
     StaticRules { chains, jumps: &JUMPS }
 }

@@ -313,3 +313,18 @@ fn rules_are_written_only_if_they_change() {
     node.then("service lb LoadBalancer 1.2.3.4 clusterIP 10.20.30.43 port p80 80");
     assert_eq!(node.tables.take_writes(), 1);
 }
+
+#[test]
+fn what_kube_proxy_wrote_in_another_order_is_not_rewritten() {
+    let lb = |at: u8| {
+        format!(
+            "service s{at} LoadBalancer 1.2.3.{at} sourceRanges 10.0.0.0/8 clusterIP 10.20.30.{at} port p80 80\n"
+        )
+    };
+    let mut node = Node::of(&(1..4).map(lb).collect::<String>());
+    node.tables.reverse("filter", "KUBE-IPVS-OUT-FILTER");
+    node.tables.take_writes();
+    node.restart();
+    node.verify();
+    assert_eq!(node.tables.take_writes(), 0);
+}

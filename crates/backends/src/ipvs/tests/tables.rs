@@ -55,6 +55,11 @@ impl MemoryTables {
         self.edit(table, chain, Vec::clear);
     }
 
+    /// Turns the order of a chain's rules around.
+    pub fn reverse(&self, table: &str, chain: &str) {
+        self.edit(table, chain, |rules| rules.reverse());
+    }
+
     /// Lets every write fail, or none.
     pub fn break_writes(&self, is_broken: bool) {
         *self.is_broken.lock().unwrap() = is_broken;
