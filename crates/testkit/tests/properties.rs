@@ -1,12 +1,12 @@
 //! What must hold for any cluster and any order of events, tried on random ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ferrule_model::{Change, Cluster, IpFamily, Touched};
+use ferrule_model::{Change, Cluster, IpFamily, ServiceName, ServicePortName, Touched, TrafficPolicy};
 use ferrule_plan::{
-    FamilyPlan, Frontend, FrontendKey, NodePlan, NodeView, PlanDelta, Pool, PoolId, PoolScope, Replaced,
-    TrafficSource, plan, replan, show,
+    FamilyPlan, Frontend, FrontendKey, LocalEndpoints, NodePlan, NodeView, PlanDelta, PlannedPort, Pool,
+    PoolId, PoolScope, Replaced, TrafficSource, plan, replan, show,
 };
 use ferrule_testkit::random;
 use proptest::prelude::*;
@@ -97,6 +97,18 @@ fn pools(plan: &FamilyPlan) -> BTreeMap<PoolId, Arc<Pool>> {
     plan.pools().into_iter().map(|(id, pool)| (id, Arc::clone(pool))).collect()
 }
 
+/// The endpoints of each port on this node, where the mode asks for them.
+fn hairpins(plan: &FamilyPlan) -> BTreeMap<ServicePortName, LocalEndpoints> {
+    let ports = plan.ports().filter(|port| !port.hairpins().is_empty());
+    ports.map(|port| (port.owner().clone(), port.hairpins().into())).collect()
+}
+
+/// What of a Service a frontend without endpoints does not show.
+fn policies(plan: &FamilyPlan) -> BTreeMap<ServiceName, (Option<u32>, TrafficPolicy)> {
+    let policies = |port: PlannedPort<'_>| (port.affinity_seconds(), port.external_policy());
+    plan.ports().map(|port| (port.owner().service.clone(), policies(port))).collect()
+}
+
 /// The entries that differ between two maps.
 fn differences<K: Ord + Clone, V: PartialEq + Clone>(
     was: &BTreeMap<K, V>,
@@ -118,13 +130,21 @@ fn check_delta(was: &FamilyPlan, now: &FamilyPlan, delta: &PlanDelta) -> Result<
             let id = PoolId { owner: frontend.owner.clone(), scope };
             frontend.shape.uses_pool(scope) && delta.pools.contains_key(&id)
         });
-        if uses_changed_pool {
+        if uses_changed_pool || delta.policies.contains(&frontend.owner.service) {
             let same = Replaced { was: Some(Arc::clone(frontend)), now: Some(Arc::clone(frontend)) };
             expected.entry(*key).or_insert(same);
         }
     }
     prop_assert_eq!(&delta.frontends, &expected);
     prop_assert_eq!(&delta.health_checks, &differences(&was.health_checks(), &now.health_checks()));
+    prop_assert_eq!(&delta.hairpins, &differences(&hairpins(was), &hairpins(now)));
+    let (was, now) = (policies(was), policies(now));
+    let is_in_both = |name: &&ServiceName| was.contains_key(*name) && now.contains_key(*name);
+    let differs = |name: &&ServiceName| was.get(*name) != now.get(*name);
+    let changed: BTreeSet<_> = was.keys().filter(is_in_both).filter(differs).collect();
+    // One without ports shows none of it.
+    let visible: BTreeSet<_> = delta.policies.iter().filter(is_in_both).collect();
+    prop_assert_eq!(visible, changed);
     Ok(())
 }
 

@@ -78,7 +78,11 @@ fn by_shape(plan: &FamilyPlan, frontend: &Frontend, packet: &Packet) -> Outcome 
     let is_admitted =
         frontend.source_ranges().is_none_or(|ranges| ranges.iter().any(|range| range.contains(&packet.from)));
     if !is_admitted {
-        return Outcome::Dropped;
+        let is_refused_before = is_host && node.quirks.has(Quirk::HostRefusedBeforeRanges);
+        return match frontend.shape {
+            Shape::Refuse(Refusal::Reject) if is_refused_before => Outcome::Rejected,
+            Shape::Refuse(_) | Shape::OnePool { .. } | Shape::ShortCircuit { .. } => Outcome::Dropped,
+        };
     }
     match frontend.shape {
         Shape::Refuse(_) if is_host && host_bypasses(node, frontend, packet) => Outcome::Untouched,
