@@ -136,6 +136,7 @@ fn a_load_balancer_with_local_policy_keeps_sources() {
 }
 
 /// Row: ipvs R18
+/// Row: ipvs R56
 #[test]
 fn source_ranges_without_the_node_are_closed_to_it() {
     let node = Node::of(
