@@ -23,7 +23,7 @@ pub struct PlanDelta {
     pub pools: BTreeMap<PoolId, Replaced<Arc<Pool>>>,
     /// Health checks that are new, gone or changed.
     pub health_checks: BTreeMap<ServiceName, Replaced<HealthCheck>>,
-    /// Ports whose endpoints on this node changed, usable or not, where the mode asks: see [`PlannedPort::hairpins`].
+    /// Ports whose endpoints on this node changed, usable or not, where the mode asks: see [`PlannedPort::hairpins`](crate::PlannedPort::hairpins).
     pub hairpins: BTreeMap<ServicePortName, Replaced<LocalEndpoints>>,
     /// Services whose session affinity or external policy changed, which a frontend without endpoints does not show. Their
     /// frontends are in it as well.
