@@ -109,6 +109,11 @@ pub trait Backend: Send {
         Box::new(move || cleanup::remove_leftovers(Some(&in_use)))
     }
 
+    /// Removes what leads packets to what this mode left, before the rules of any mode go: they may protect it.
+    fn remove_entry_points(&self, _in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        Ok(Vec::new())
+    }
+
     /// Removes what this mode left on the host, kube-proxy's and ours, but nothing that is in use.
     fn remove_leftovers(&self, _in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
         Ok(Vec::new())

@@ -3,7 +3,7 @@
 
 use ferrule_plan::ProxyMode;
 
-use crate::{BackendError, InUse, Leftover, backend, ipvs};
+use crate::{BackendError, InUse, Leftover, backend};
 
 /// Rules go before what they refer to: ipvs mode's sets can be removed only when no iptables rule uses them.
 const ORDER: [ProxyMode; 4] =
@@ -12,23 +12,28 @@ const ORDER: [ProxyMode; 4] =
 /// A mode that is missing above does not compile.
 const _: () = assert!(ORDER.len() == ProxyMode::ALL.len(), "every mode is cleaned up");
 
-/// Removes what any mode left and is not in use. Goes on after a failure, and returns the first.
+/// Removes what any mode left and is not in use. Goes on after a failure, and returns the first; but where packets can still
+/// get somewhere, what may protect that stays.
 pub fn remove_leftovers(in_use: Option<&InUse>) -> (Vec<Leftover>, Result<(), BackendError>) {
-    let (mut removed, mut result) = (Vec::new(), Ok(()));
-    // Before the rules that protect them.
-    if in_use.is_none_or(|in_use| in_use.mode != ProxyMode::Ipvs) {
-        let what = "virtual servers and the interface kube-ipvs0";
-        match ipvs::remove_servers() {
-            Ok(0) => {}
-            Ok(objects) => removed.push(Leftover { mode: ProxyMode::Ipvs, what, objects }),
-            Err(error) => result = Err(error),
-        }
+    let mut removed = Vec::new();
+    let mut result = each_mode(&mut removed, |mode| backend(mode).remove_entry_points(in_use));
+    if result.is_ok() {
+        result = each_mode(&mut removed, |mode| backend(mode).remove_leftovers(in_use));
     }
+    (removed, result)
+}
+
+/// Tries every mode, also after a failure, and returns the first.
+fn each_mode(
+    removed: &mut Vec<Leftover>,
+    remove: impl Fn(ProxyMode) -> Result<Vec<Leftover>, BackendError>,
+) -> Result<(), BackendError> {
+    let mut result = Ok(());
     for mode in ORDER {
-        match backend(mode).remove_leftovers(in_use) {
+        match remove(mode) {
             Ok(leftovers) => removed.extend(leftovers.into_iter().filter(|leftover| leftover.objects > 0)),
             Err(error) => result = result.and(Err(error)),
         }
     }
-    (removed, result)
+    result
 }

@@ -3,7 +3,6 @@
 //! Which of them matter is for the mode to say ([`Interpreter`]). Watching begins after the first sync: with a subscriber the kernel
 //! describes each change, which nearly doubles the time of a first sync.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ferrule_kernel::netlink::{Heard, Listener, NetlinkError};
@@ -11,7 +10,7 @@ use ferrule_kernel::nft::{NftChange, NftNotification, NftNotifications, NftWatch
 use ferrule_kernel::threads;
 use ferrule_model::with_causes;
 
-use crate::rule_events::unwatched;
+use crate::rule_events::{pass_on, unwatched};
 use crate::{BackendError, Note, RuleEvent, RuleEventSink, Severity};
 
 /// What a mode makes of commits.
@@ -83,14 +82,6 @@ pub(crate) fn watch(
         }
     };
     threads::spawn("rule-watch", work).map(drop).map_err(unwatched)
-}
-
-fn pass_on(events: Vec<RuleEvent>, sink: &dyn RuleEventSink) -> ControlFlow<()> {
-    if events.into_iter().all(|event| sink.send(event).is_ok()) {
-        ControlFlow::Continue(())
-    } else {
-        ControlFlow::Break(())
-    }
 }
 
 /// Only the first failure in a row is an operator's concern.

@@ -40,7 +40,7 @@ mod verify;
 mod watch;
 
 pub use backend::Iptables;
-pub(crate) use backend::fallback_note;
+pub(crate) use backend::{probe_access, unopened};
 pub use base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
 pub use canary::{CanaryState, canary};
 pub use known::KnownRules;

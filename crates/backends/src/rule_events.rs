@@ -1,5 +1,7 @@
 //! What a backend notices by itself: rules that another program changed, and how verifying them went.
 
+use std::ops::ControlFlow;
+
 use ferrule_model::IpFamily;
 
 use crate::metrics::Sample;
@@ -40,6 +42,15 @@ pub trait RuleEventSink: Send + Sync {
 /// The loop has ended: threads that send events end too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopEnded;
+
+/// Passes events on, until the loop has ended.
+pub(crate) fn pass_on(events: Vec<RuleEvent>, sink: &dyn RuleEventSink) -> ControlFlow<()> {
+    if events.into_iter().all(|event| sink.send(event).is_ok()) {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
+}
 
 /// A thread that watches rules could not be started, and what that means.
 pub(crate) fn unwatched(error: std::io::Error) -> BackendError {

@@ -160,6 +160,15 @@ impl Protocol {
         }
     }
 
+    /// The number in packets.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+            Self::Sctp => 132,
+        }
+    }
+
     /// The API's spelling.
     pub fn as_api(self) -> &'static str {
         match self {

@@ -104,19 +104,9 @@ impl Backend for Iptables {
     }
 
     fn probe(&mut self) -> Probe {
-        let (mut families, mut usable, mut notes) = (PerFamily::default(), PerFamily::default(), Vec::new());
-        for family in IpFamily::BOTH {
-            let probed = self.choose(family).and_then(|chosen| {
-                notes.extend(chosen.fallback.as_ref().map(|error| fallback_note(family, error)));
-                chosen.access.probe().map(|()| chosen.access)
-            });
-            let result = probed.map(|access| usable.set(family, access));
-            let failed =
-                |error| BackendError::new("preparing iptables mode").caused_by(error).in_family(family);
-            families.set(family, result.map_err(failed));
-        }
+        let (probe, usable) = probe_access("preparing iptables mode", |family| self.choose(family));
         self.access = Some(usable);
-        Probe { families, notes }
+        probe
     }
 
     /// `route_localnet`, if IPv4 is served or might be.
@@ -286,11 +276,29 @@ impl Iptables {
     }
 }
 
-fn unopened(family: IpFamily, error: IptablesError) -> BackendError {
+pub(crate) fn unopened(family: IpFamily, error: IptablesError) -> BackendError {
     BackendError::new("opening the iptables rules").caused_by(error).in_family(family)
 }
 
-pub(crate) fn fallback_note(family: IpFamily, error: &IptablesError) -> Note {
+/// Finds out how rules can be read and written, for a mode that has some.
+pub(crate) fn probe_access(
+    doing: &'static str,
+    choose: impl Fn(IpFamily) -> Result<ChosenAccess, IptablesError>,
+) -> (Probe, PerFamily<TableAccess>) {
+    let (mut families, mut usable, mut notes) = (PerFamily::default(), PerFamily::default(), Vec::new());
+    for family in IpFamily::BOTH {
+        let probed = choose(family).and_then(|chosen| {
+            notes.extend(chosen.fallback.as_ref().map(|error| fallback_note(family, error)));
+            chosen.access.probe().map(|()| chosen.access)
+        });
+        let result = probed.map(|access| usable.set(family, access));
+        let failed = |error| BackendError::new(doing).caused_by(error).in_family(family);
+        families.set(family, result.map_err(failed));
+    }
+    (Probe { families, notes }, usable)
+}
+
+fn fallback_note(family: IpFamily, error: &IptablesError) -> Note {
     let message = "Cannot write iptables rules over netlink, using the programs";
     Note::new(Severity::Warning, message).in_family(family).with_detail(with_causes(error))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrule_kernel::iptables::{AccessPolicy, IptablesError, TableAccess, legacy};
+use ferrule_kernel::iptables::{AccessPolicy, TableAccess, legacy};
 use ferrule_kernel::ipvs::Ipvs as IpvsClient;
 use ferrule_kernel::nft::Subscription;
 use ferrule_model::{IpFamily, PerFamily, with_causes};
@@ -11,7 +11,7 @@ use ferrule_plan::{ProxyMode, Quirks};
 use super::dataplane::{AnyTables, IpvsDataplane};
 use super::host;
 use super::kernel::{Kernel, NO_IPVS};
-use super::leftovers::remove_sets;
+use super::leftovers::{remove_servers, remove_sets};
 use super::options::LiveOptions;
 use super::rules::{JUMPS, chain_names};
 use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
@@ -78,17 +78,10 @@ impl Backend for Ipvs {
             let text = with_causes(&error);
             return Probe::nothing_works(|| BackendError::new(text.clone()));
         }
-        let (mut families, mut usable, mut notes) = (PerFamily::default(), PerFamily::default(), Vec::new());
-        for family in IpFamily::BOTH {
-            let probed = TableAccess::choose(table_family(family), self.policy).and_then(|chosen| {
-                notes.extend(chosen.fallback.as_ref().map(|error| iptables::fallback_note(family, error)));
-                chosen.access.probe().map(|()| chosen.access)
-            });
-            let failed = |error| BackendError::new("preparing ipvs mode").caused_by(error).in_family(family);
-            families.set(family, probed.map(|access| usable.set(family, access)).map_err(failed));
-        }
+        let choose = |family| TableAccess::choose(table_family(family), self.policy);
+        let (probe, usable) = iptables::probe_access("preparing ipvs mode", choose);
         self.access = Some(usable);
-        Probe { families, notes }
+        probe
     }
 
     fn prepare_host(&mut self, options: &ModeOptions) -> Result<Vec<Note>, BackendError> {
@@ -102,7 +95,7 @@ impl Backend for Ipvs {
         for (family, access) in usable.iter().filter(|(family, _)| families.contains(family)) {
             let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
             opened.notes.push(note.with_detail(access.name()));
-            let tables = open_tables(family, *access)?;
+            let tables = access.open().map_err(|error| iptables::unopened(family, error))?;
             let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, &options);
             let (portid, bound) = (dataplane.portid(), dataplane.bound());
             self.opened.push(OpenedFamily { family, access: *access, portid, bound });
@@ -141,7 +134,7 @@ impl Backend for Ipvs {
         watch_interface(addresses, Arc::clone(&sink))?;
         let mut families: Vec<WatchedTables<AnyTables>> = Vec::new();
         for opened in self.opened.iter().filter(|opened| opened.portid.is_some()) {
-            let reader = open_tables(opened.family, opened.access)?;
+            let reader = opened.access.open().map_err(|error| iptables::unopened(opened.family, error))?;
             families.push(WatchedTables { family: opened.family, reader });
         }
         // Where the kernel does not announce changes, rules are verified every period.
@@ -160,6 +153,16 @@ impl Backend for Ipvs {
             iptables.set(opened.family, opened.access);
         }
         InUse { mode: self.mode(), iptables }
+    }
+
+    /// The interface and the virtual servers.
+    fn remove_entry_points(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        if in_use.is_some_and(|in_use| in_use.mode == self.mode()) {
+            return Ok(Vec::new());
+        }
+        let objects = remove_servers()?;
+        let what = "virtual servers and the interface kube-ipvs0";
+        Ok(vec![Leftover { mode: ProxyMode::Ipvs, what, objects }])
     }
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
@@ -181,11 +184,4 @@ fn kernel_has_ipvs() -> Result<(), BackendError> {
         Ok(None) => Err(BackendError::new(NO_IPVS)),
         Err(error) => Err(BackendError::new("preparing ipvs mode").caused_by(error)),
     }
-}
-
-fn open_tables(family: IpFamily, access: TableAccess) -> Result<AnyTables, BackendError> {
-    let failed = |error: IptablesError| {
-        BackendError::new("opening the iptables rules").caused_by(error).in_family(family)
-    };
-    access.open().map_err(failed)
 }

@@ -259,8 +259,10 @@ impl IpvsDataplane {
             withheld.extend(unserved);
             self.compare(held, touched, &withheld)
         };
-        let later: Vec<_> = later.into_iter().filter(|entry| edit.add_entries.contains(entry)).collect();
-        self.add_entries(held, &later, &mut written)?;
+        // What was rejected before is among them again.
+        let late = edit.add_entries.iter().filter(|(set, entry)| leads_to_bound(held, *set, entry));
+        let late: Vec<_> = late.copied().collect();
+        self.add_entries(held, &late, &mut written)?;
         self.open(held, &edit, &refused, &mut written)?;
         self.close(held, &edit, &mut written)?;
         if order == Order::NatLast || interim != wanted {
@@ -327,8 +329,10 @@ impl IpvsDataplane {
             Origin::Read { was_ours: true } => SyncOutcome::Rewritten,
             Origin::Read { was_ours: false } => SyncOutcome::Created,
         };
-        let mut notes = self.foreign_notes(&held);
-        notes.extend(self.node_address_notes());
+        let mut notes = self.node_address_notes();
+        if origin != Origin::Change {
+            notes.extend(self.foreign_notes(&held));
+        }
         self.held = Some(held);
         self.has_taken_over = true;
         let rejected = self.report_rejected(written.rejected, origin == Origin::Change);

@@ -9,7 +9,6 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_model::Protocol;
 
 use super::kernel::Kernel;
-use super::wanted::number;
 use crate::Deferred;
 
 /// How often connections are counted again.
@@ -146,5 +145,5 @@ impl Draining {
 
 /// UDP and SCTP clients do not notice that another server answers.
 fn waits_for_connections(service: &VirtualServerId) -> bool {
-    service.protocol == number(Protocol::Tcp)
+    service.protocol == Protocol::Tcp.number()
 }

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use super::drain::Draining;
 use super::kernel::{Held, HeldServer, HeldService};
 use super::sets::AddressSet;
-use super::wanted::{Touched, Wanted, WantedService, number};
+use super::wanted::{Touched, Wanted, WantedService};
 
 /// The weight of a real server in use.
 pub(super) const IN_USE: u32 = 1;
@@ -66,7 +66,7 @@ impl Comparison<'_> {
                     && self.withheld.contains(&VirtualServerId { address: ip, protocol, port })
             }
             SetEntry::Port(port) => set.node_port_protocol().is_some_and(|of| {
-                self.withheld.iter().any(|id| id.port == port && id.protocol == number(of))
+                self.withheld.iter().any(|id| id.port == port && id.protocol == of.number())
             }),
             SetEntry::Ip(address) => self.is_unused(address),
             SetEntry::IpPortIp { .. } | SetEntry::IpPortNet { .. } => false,

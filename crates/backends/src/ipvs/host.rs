@@ -128,7 +128,6 @@ mod tests {
     use ferrule_model::Protocol;
 
     use super::*;
-    use crate::ipvs::wanted::number;
 
     /// Row: ipvs R59
     #[test]
@@ -142,6 +141,6 @@ mod tests {
 
     #[test]
     fn the_trial_is_a_tcp_server() {
-        assert_eq!(TRIAL.protocol, number(Protocol::Tcp));
+        assert_eq!(TRIAL.protocol, Protocol::Tcp.number());
     }
 }

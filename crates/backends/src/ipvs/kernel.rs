@@ -12,7 +12,6 @@ use ferrule_kernel::port::{AddressSets, ServiceInterface, VirtualServers};
 use ferrule_model::IpFamily;
 
 use super::sets::{AddressSet, SETS};
-use super::wanted::number;
 use crate::BackendError;
 
 /// The interface that holds the service addresses.
@@ -161,8 +160,8 @@ impl Held {
         self.addresses.contains(&address)
             || has(AddressSet::IpvsIps, SetEntry::Ip(address))
             || of_services.into_iter().any(|set| has(set, entry))
-            || protocol == number(ferrule_model::Protocol::Tcp) && on_node(AddressSet::NodePortTcp)
-            || protocol == number(ferrule_model::Protocol::Udp) && on_node(AddressSet::NodePortUdp)
+            || protocol == ferrule_model::Protocol::Tcp.number() && on_node(AddressSet::NodePortTcp)
+            || protocol == ferrule_model::Protocol::Udp.number() && on_node(AddressSet::NodePortUdp)
     }
 
     /// Which sets have entries, by [`AddressSet::index`].

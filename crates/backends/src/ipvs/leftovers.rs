@@ -21,7 +21,7 @@ use crate::BackendError;
 pub fn remove_servers() -> Result<usize, BackendError> {
     let failed = |error: NetlinkError| BackendError::new("removing what ipvs mode left").caused_by(error);
     let ours = match IpvsClient::open_loaded().map_err(failed)? {
-        Some(servers) => Some(find_servers(servers)?),
+        Some(servers) => find_servers(servers)?,
         None => None,
     };
     // Without their addresses they cannot be reached.
@@ -38,16 +38,20 @@ pub fn remove_servers() -> Result<usize, BackendError> {
 pub fn remove_sets() -> Result<usize, BackendError> {
     let failed =
         |error: NetlinkError| BackendError::new("removing the address sets of ipvs mode").caused_by(error);
-    let mut sets = match IpSets::open() {
-        // There are none in this kernel.
-        Err(NetlinkError::Rejected { .. }) => return Ok(0),
-        opened => opened.map_err(failed)?,
-    };
+    let Some(mut sets) = open_sets().map_err(failed)? else { return Ok(0) };
     let ours: Vec<SetSpec> = IpFamily::BOTH.into_iter().flat_map(specs).collect();
     let is_ours = |set: &SeenSet| ours.iter().any(|spec| set.name == *spec.name && set.is_as(spec));
     let found: Vec<SeenSet> = sets.sets().map_err(failed)?.into_iter().filter(is_ours).collect();
     // One that another program's rule uses stays.
     Ok(found.iter().filter(|set| sets.destroy(&set.name).is_ok()).count())
+}
+
+/// None if this kernel has no sets.
+fn open_sets() -> Result<Option<IpSets>, NetlinkError> {
+    match IpSets::open() {
+        Err(NetlinkError::Rejected { .. }) => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 fn remove_interface() -> Result<usize, NetlinkError> {
@@ -64,9 +68,10 @@ struct OurServers {
     ids: Vec<VirtualServerId>,
 }
 
-fn find_servers(servers: IpvsClient) -> Result<OurServers, BackendError> {
+/// None if there can be none: without sets in the kernel none was made.
+fn find_servers(servers: IpvsClient) -> Result<Option<OurServers>, BackendError> {
     let failed = |error: NetlinkError| BackendError::new("reading the state of ipvs mode").caused_by(error);
-    let sets = IpSets::open().map_err(failed)?;
+    let Some(sets) = open_sets().map_err(failed)? else { return Ok(None) };
     let links = LinkClient::open().map_err(failed)?;
     let mut kernel = Kernel { servers: Box::new(servers), sets: Box::new(sets), links: Box::new(links) };
     let addresses = interfaces::node_addresses().map_err(failed)?;
@@ -84,5 +89,5 @@ fn find_servers(servers: IpvsClient) -> Result<OurServers, BackendError> {
         let (held, _) = Held::read(&mut kernel, &known)?;
         ids.extend(held.services.into_keys());
     }
-    Ok(OurServers { kernel, ids })
+    Ok(Some(OurServers { kernel, ids }))
 }

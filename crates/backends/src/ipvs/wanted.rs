@@ -267,7 +267,7 @@ impl Wanted {
         touched: &mut Touched,
     ) {
         for (ip, port) in endpoints.iter().copied() {
-            let entry = SetEntry::IpPortIp { ip, protocol: number(protocol), port, ip2: ip };
+            let entry = SetEntry::IpPortIp { ip, protocol: protocol.number(), port, ip2: ip };
             self.count(AddressSet::LoopBack, entry, count, touched);
         }
     }
@@ -333,11 +333,11 @@ struct At {
 
 impl At {
     fn id(self) -> VirtualServerId {
-        VirtualServerId { address: self.address, protocol: number(self.protocol), port: self.port }
+        VirtualServerId { address: self.address, protocol: self.protocol.number(), port: self.port }
     }
 
     fn entry(self) -> SetEntry {
-        SetEntry::IpPort { ip: self.address, protocol: number(self.protocol), port: self.port }
+        SetEntry::IpPort { ip: self.address, protocol: self.protocol.number(), port: self.port }
     }
 
     fn describe(self, kind: &FrontendKind, is_local: bool, objects: &mut Objects) {
@@ -366,7 +366,7 @@ impl At {
     fn admit_node(self, is_admitted: bool, objects: &mut Objects) {
         let Self { address, protocol, port } = self;
         if is_admitted {
-            let entry = SetEntry::IpPortIp { ip: address, protocol: number(protocol), port, ip2: address };
+            let entry = SetEntry::IpPortIp { ip: address, protocol: protocol.number(), port, ip2: address };
             objects.entries.push((AddressSet::SourceIp, entry));
         } else {
             objects.closed_to_node = Some(ClosedToNode { address, protocol, port });
@@ -375,7 +375,7 @@ impl At {
 
     fn source(self, net: ipnet::IpNet) -> SetEntry {
         let Self { address: ip, protocol, port } = self;
-        SetEntry::IpPortNet { ip, protocol: number(protocol), port, net: net.trunc() }
+        SetEntry::IpPortNet { ip, protocol: protocol.number(), port, net: net.trunc() }
     }
 }
 
@@ -396,14 +396,5 @@ fn node_port(addresses: &[IpAddr], protocol: Protocol, port: u16, is_local: bool
         services: addresses.iter().map(|address| at(address).id()).collect(),
         entries: sets.flat_map(|set| entries.iter().map(move |entry| (set, *entry))).collect(),
         ..Objects::default()
-    }
-}
-
-/// The protocol's number in packets.
-pub(super) fn number(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Tcp => 6,
-        Protocol::Udp => 17,
-        Protocol::Sctp => 132,
     }
 }

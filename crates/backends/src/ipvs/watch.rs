@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferrule_kernel::interfaces::{InterfaceEvents, InterfaceWatch};
@@ -11,7 +10,7 @@ use ferrule_kernel::threads;
 use ferrule_model::{IpFamily, with_causes};
 
 use super::kernel::INTERFACE;
-use crate::rule_events::unwatched;
+use crate::rule_events::{pass_on, unwatched};
 use crate::{BackendError, Drift, Note, RuleEvent, RuleEventSink, Severity};
 
 /// The addresses that one family has on the interface, as far as we know. Shared by clones.
@@ -76,14 +75,6 @@ pub(super) fn watch_interface(
         });
     };
     threads::spawn("interface-watch", work).map(drop).map_err(unwatched)
-}
-
-fn pass_on(events: Vec<RuleEvent>, sink: &dyn RuleEventSink) -> ControlFlow<()> {
-    if events.into_iter().all(|event| sink.send(event).is_ok()) {
-        ControlFlow::Continue(())
-    } else {
-        ControlFlow::Break(())
-    }
 }
 
 fn everything(families: &[WatchedAddresses]) -> Vec<RuleEvent> {

@@ -62,7 +62,7 @@ pub(super) fn number(number: u32) -> KeyBytes {
 
 /// `protocol . number`
 pub(super) fn protocol_and_number(protocol: Protocol, number: u32) -> KeyBytes {
-    with_number(KeyBytes::from_slice(&[protocol_number(protocol), 0, 0, 0]), number)
+    with_number(KeyBytes::from_slice(&[protocol.number(), 0, 0, 0]), number)
 }
 
 pub(super) fn element(set: Name, key: KeyBytes, value: Option<Value>) -> Element {
@@ -95,13 +95,5 @@ fn push_address(key: &mut KeyBytes, ip: IpAddr) {
 
 fn push_port(key: &mut KeyBytes, protocol: Protocol, port: u16) {
     let [high, low] = port.to_be_bytes();
-    key.extend_from_slice(&[protocol_number(protocol), 0, 0, 0, high, low, 0, 0]);
-}
-
-fn protocol_number(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Tcp => 6,
-        Protocol::Udp => 17,
-        Protocol::Sctp => 132,
-    }
+    key.extend_from_slice(&[protocol.number(), 0, 0, 0, high, low, 0, 0]);
 }

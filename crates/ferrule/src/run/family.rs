@@ -19,8 +19,8 @@ pub(super) struct Family {
     pub is_blocked: bool,
     /// When the dataplane wants to do what it deferred.
     pub deferred_at: Option<Instant>,
-    /// How often rules are verified when nothing happens, unless the backend does that in the background.
-    verify_interval: Option<Duration>,
+    /// How often rules are verified when nothing happens, where the backend cannot do that in the background as it meant to.
+    fallback_interval: Option<Duration>,
     /// When they were verified last, or the family was opened.
     verified_at: Instant,
     /// For snapshots.
@@ -67,10 +67,9 @@ pub(super) enum Progress {
 
 impl Family {
     pub(super) fn new(dataplane: Box<dyn Dataplane>) -> Self {
-        let verify_interval = dataplane.verify_interval();
         Self {
             dataplane,
-            verify_interval,
+            fallback_interval: None,
             verified_at: Instant::now(),
             needs: Needs { verify: true, ..Needs::default() },
             progress: Progress::NeverSynced { missed: StaleFlows::default() },
@@ -82,13 +81,14 @@ impl Family {
 
     /// When the next verification is due. One that is wanted already waits for the next sync, and must not wake the loop until then.
     pub(super) fn verify_at(&self) -> Option<Instant> {
-        let interval = self.verify_interval.filter(|_| !self.needs.verify)?;
+        let interval = self.dataplane.verify_interval().or(self.fallback_interval);
+        let interval = interval.filter(|_| !self.needs.verify)?;
         Some(self.verified_at + interval)
     }
 
     /// Has rules verified this often, though the backend meant to do that itself.
     pub(super) fn verify_every(&mut self, interval: Duration) {
-        self.verify_interval.get_or_insert(interval);
+        self.fallback_interval = Some(interval);
     }
 
     pub(super) fn sync(
