@@ -49,11 +49,18 @@ pub struct Gate {
     pub known_to_1_37: bool,
 }
 
+/// Off: Endpoints are read instead of EndpointSlices. A gate of Kubernetes 1.16 to 1.24.
+pub const ENDPOINT_SLICES: &str = "EndpointSliceProxying";
+
 /// The gates that change something here, and what. All others are accepted, kept and reported.
 pub(crate) const EFFECTS: &[(&str, &str)] = &[
     ("AllowServiceExternalIPs", "off: external IPs of Services are not served"),
     ("ComponentFlagz", "serves /flagz"),
     ("ComponentStatusz", "serves /statusz"),
+    (
+        ENDPOINT_SLICES,
+        "off: Endpoints are watched instead of EndpointSlices; a gate of old releases, honoured here",
+    ),
     ("KubeProxyIPVS", "off: mode ipvs is refused"),
     (
         "KubeProxyNFTablesLocalhostNodePorts",
@@ -161,6 +168,7 @@ fn settable(name: &str, value: bool, suggestions: Suggestions) -> Result<Gate, G
 fn warning(gate: &Gate, value: bool) -> Option<String> {
     let Gate { name, stage, known_to_1_37, .. } = gate;
     match stage {
+        _ if *name == ENDPOINT_SLICES => None,
         _ if !known_to_1_37 => {
             Some(format!("Feature gate {name} is gone since Kubernetes 1.37, ignoring it"))
         }
@@ -199,7 +207,7 @@ mod tests {
     #[test]
     fn both_releases_are_complete() {
         assert_eq!(known().filter(|gate| gate.known_to_1_37).count(), 254);
-        assert_eq!(known().filter(|gate| !gate.known_to_1_37).count(), 25);
+        assert_eq!(known().filter(|gate| !gate.known_to_1_37).count(), 25 + 1);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum Change {
     Service(ServiceName, Option<Arc<Service>>),
     /// An `EndpointSlice`, with the time of the change that led to it, if the object has one.
     Slice(SliceName, Option<EndpointSlice>, Option<Timestamp>),
+    /// The Endpoints of a Service, which has the same name, as slices: one for each family of each subset. Empty if they are gone.
+    Endpoints(ServiceName, Vec<EndpointSlice>, Option<Timestamp>),
     /// This node. If the Node is deleted, or loses its addresses or pod CIDRs, the last known ones stay in effect.
     Node(Option<Node>),
     /// A `ServiceCIDR` object and its blocks.
@@ -67,6 +69,16 @@ impl Touched {
 
     fn service(name: ServiceName) -> Self {
         Self { services: BTreeSet::from([name]), ..Self::default() }
+    }
+}
+
+impl Applied {
+    /// Adds what another part of the same change meant.
+    fn merge(&mut self, other: Self) {
+        self.touched.merge(other.touched);
+        self.kept.extend(other.kept);
+        self.trigger.void = self.trigger.void.take().or(other.trigger.void);
+        self.trigger.due = self.trigger.due.take().or(other.trigger.due);
     }
 }
 
@@ -141,6 +153,7 @@ impl Cluster {
         match change {
             Change::Service(name, service) => self.put_service(name, service).into(),
             Change::Slice(name, slice, trigger) => self.put_slice(&name, slice, trigger),
+            Change::Endpoints(name, parts, trigger) => self.put_endpoints(&name, parts, trigger),
             Change::Node(Some(node)) => self.put_node(node),
             Change::Node(None) => Applied::default(),
             Change::ServiceCidr(name, blocks) => self.put_service_cidr(name, blocks).into(),
@@ -210,6 +223,28 @@ impl Cluster {
             }
         }
         applied
+    }
+
+    /// Each part is kept as a slice, under a name that no EndpointSlice can have. The trigger time counts once.
+    fn put_endpoints(
+        &mut self,
+        name: &ServiceName,
+        parts: Vec<EndpointSlice>,
+        trigger: Option<Timestamp>,
+    ) -> Applied {
+        let part_name = |index: usize| SliceName::new(&format!("{name}/{index}"));
+        let mut all = Applied::default();
+        let mut index = 0;
+        for part in parts {
+            let due = trigger.filter(|_| all.trigger.due.is_none());
+            all.merge(self.put_slice(&part_name(index), Some(part), due));
+            index += 1;
+        }
+        while self.attached.contains_key(&part_name(index)) {
+            all.merge(self.detach(&part_name(index)));
+            index += 1;
+        }
+        all
     }
 
     fn has_slice(&self, service: &ServiceName, name: &SliceName) -> bool {

@@ -28,6 +28,8 @@ pub enum ObjectKind {
     Service,
     /// `discovery.k8s.io/v1/EndpointSlice`
     EndpointSlice,
+    /// `v1/Endpoints`, read where there are no EndpointSlices
+    Endpoints,
     /// `v1/Node`
     Node,
     /// `networking.k8s.io/v1/ServiceCIDR`
@@ -63,6 +65,8 @@ pub enum Problem {
     RangesLeaveItOpen(IpFamily),
     /// Source ranges were asked for and none can be read, so the load-balancer addresses are closed to everyone.
     RangesCloseIt,
+    /// Endpoints that hold only the first thousand addresses; the others are not used.
+    OverCapacity,
     /// A session affinity timeout outside 1 to 86400 seconds; the default is used.
     NotATimeout(i64),
     /// A text that should be an RFC 3339 time; ignored.
@@ -89,6 +93,7 @@ impl fmt::Display for ObjectKind {
         f.write_str(match self {
             Self::Service => "Service",
             Self::EndpointSlice => "EndpointSlice",
+            Self::Endpoints => "Endpoints",
             Self::Node => "Node",
             Self::ServiceCidr => "ServiceCIDR",
         })
@@ -129,6 +134,9 @@ impl fmt::Display for Problem {
             Self::RangesCloseIt => {
                 f.write_str("no range can be read, so the load-balancer addresses are closed to everyone")
             }
+            Self::OverCapacity => f.write_str(
+                "the object holds only the first 1000 endpoints, the others get no traffic; EndpointSlices have no such limit",
+            ),
             Self::NotATimeout(seconds) => {
                 write!(f, "{seconds} is not a timeout (1 to 86400 seconds), 10800 is used")
             }

@@ -170,7 +170,7 @@ impl Explainer<'_> {
 
     fn unusable(&self, name: &ServiceName, state: &ServiceState) -> Vec<Diagnostic> {
         let is_about = |diagnostic: &&Diagnostic| match diagnostic.kind {
-            ObjectKind::Service => diagnostic.object == name.as_str(),
+            ObjectKind::Service | ObjectKind::Endpoints => diagnostic.object == name.as_str(),
             ObjectKind::EndpointSlice => state.slice_names().any(|slice| slice.as_str() == diagnostic.object),
             ObjectKind::Node | ObjectKind::ServiceCidr => false,
         };

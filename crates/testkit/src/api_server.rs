@@ -35,12 +35,15 @@ const PORT: u16 = 6443;
 pub const ETCD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2379);
 
 /// The API server reports that it is ready before it has written its own objects.
-const OWN_OBJECTS: [&str; 4] = [
+const READY_WITH_SLICES: [&str; 4] = [
     "/readyz",
     "/api/v1/namespaces/default/services/kubernetes",
     "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
-    "/apis/networking.k8s.io/v1/servicecidrs/kubernetes",
+    SERVICE_RANGE,
 ];
+/// Without slices one of its own caches never fills, and it does not write its own Service.
+const READY_WITHOUT_SLICES: [&str; 2] = ["/readyz?exclude=informer-sync", SERVICE_RANGE];
+const SERVICE_RANGE: &str = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes";
 
 /// A start takes five seconds on an idle machine, and two minutes where the processor is imitated.
 const START_TIMEOUT: Duration = Duration::from_mins(6);
@@ -53,6 +56,18 @@ pub struct Options {
     pub authorization: Authorization,
     /// Additional flags.
     pub flags: Vec<String>,
+    /// Whether it serves EndpointSlices.
+    pub slices: Slices,
+}
+
+/// Whether an API server serves EndpointSlices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slices {
+    /// As every one does since 1.21.
+    #[default]
+    Served,
+    /// Endpoints only.
+    NotServed,
 }
 
 /// How requests are authorized.
@@ -234,7 +249,12 @@ impl ApiServer {
         let started = self.namespace.run(|| Leash::start(&program, &arguments, &log))?;
         let leash = running
             .insert(started.map_err(|source| ApiServerError::Start { program: "kube-apiserver", source })?);
-        wait_for("kube-apiserver", leash, || OWN_OBJECTS.iter().all(|path| self.get(path).is_ok()))
+        let ready: &[&str] = match self.options.slices {
+            Slices::Served => &READY_WITH_SLICES,
+            Slices::NotServed => &READY_WITHOUT_SLICES,
+        };
+        let is_ready = || ready.iter().all(|path| self.get(path).is_ok());
+        wait_for("kube-apiserver", leash, is_ready)
     }
 
     /// Kills the API server; its data stays in etcd.
@@ -294,6 +314,9 @@ impl ApiServer {
             "--max-requests-inflight=4000".into(),
             "--max-mutating-requests-inflight=2000".into(),
         ];
+        if self.options.slices == Slices::NotServed {
+            arguments.push("--runtime-config=discovery.k8s.io/v1=false".into());
+        }
         arguments.extend(self.options.flags.iter().cloned());
         arguments
     }

@@ -60,9 +60,12 @@ pub struct Labels {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
-    /// Of EndpointSlices: time of the change that triggered this version, RFC 3339.
+    /// Of EndpointSlices and Endpoints: time of the change that triggered this version, RFC 3339.
     #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
     pub last_change_trigger_time: Option<String>,
+    /// Of Endpoints: `truncated` if there are more than the object holds. Older controllers wrote `warning` and left none out.
+    #[serde(rename = "endpoints.kubernetes.io/over-capacity")]
+    pub over_capacity: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -220,6 +223,37 @@ pub struct EndpointHints {
 pub struct Named {
     #[serde(deserialize_with = "or_default")]
     pub name: String,
+}
+
+/// `v1/Endpoints`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Endpoints {
+    #[serde(deserialize_with = "or_default")]
+    pub metadata: ObjectMeta,
+    #[serde(deserialize_with = "or_default")]
+    pub subsets: Vec<EndpointSubset>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointSubset {
+    /// Ready to receive connections.
+    #[serde(deserialize_with = "or_default")]
+    pub addresses: Vec<EndpointAddress>,
+    #[serde(deserialize_with = "or_default")]
+    pub not_ready_addresses: Vec<EndpointAddress>,
+    /// Apply to every address of the subset.
+    #[serde(deserialize_with = "or_default")]
+    pub ports: Vec<EndpointPort>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointAddress {
+    #[serde(deserialize_with = "or_default")]
+    pub ip: String,
+    pub node_name: Option<String>,
 }
 
 /// `v1/Node`

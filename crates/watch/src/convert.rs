@@ -4,6 +4,7 @@
 //! [`Diagnostic`]. What kube-proxy ignores silently (headless Services, blank entries) is ignored silently.
 
 mod endpoint_slice;
+mod endpoints;
 mod fields;
 mod node;
 mod service;
@@ -11,6 +12,8 @@ mod service_cidr;
 mod service_ports;
 
 pub use endpoint_slice::{endpoint_slice, endpoint_slice_deleted};
+pub(crate) use endpoints::is_truncated;
+pub use endpoints::{endpoints, endpoints_deleted};
 pub use node::node;
 pub use service::{service, service_deleted};
 pub use service_cidr::{service_cidr, service_cidr_deleted};

@@ -4,6 +4,7 @@
 //! for the moment stay as they were. Nothing is written, and no addresses are allocated: what a cluster would choose must
 //! be in the files.
 
+mod both_apis;
 mod defaults;
 mod folder_watch;
 pub mod manifest;
@@ -217,6 +218,11 @@ impl ManifestFolder {
                 object: duplicate.object.key.to_string(),
                 effective_in: path(&duplicate.effective_in),
             },
+        }));
+        reading.problems.extend(diff.disagreements.iter().map(|object| FileProblem {
+            file: path(&object.file),
+            line: Some(object.line),
+            kind: ProblemKind::EndpointsDisagree(object.key.to_string()),
         }));
         for object in diff.put {
             // An unchanged file is read again if its object takes effect only now, after a duplicate was removed.

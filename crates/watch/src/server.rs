@@ -1,4 +1,4 @@
-//! The API server as a source of changes: watches Services, EndpointSlices, ServiceCIDRs and this Node.
+//! The API server as a source of changes: watches Services, EndpointSlices or Endpoints, ServiceCIDRs and this Node.
 //!
 //! [`ServerSource::start`] passes every change to a sink, from a thread of its own, so that the rest of the program needs
 //! no async code. All requests share one HTTP/2 connection. The first list of a kind is reported while it arrives, followed
@@ -12,6 +12,7 @@ mod client;
 mod client_metrics;
 mod connection;
 mod connector;
+mod endpoints_api;
 mod error;
 mod events;
 mod expected_panics;
@@ -36,10 +37,12 @@ use std::thread::{self, JoinHandle};
 use ferrule_model::{NodeName, ObjectKind};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tracing::info;
 
 pub use access::{ApiAccess, user_agent};
 pub use client::ApiClient;
 pub use client_metrics::{ClientMetric, RequestKind, RequestSample, Target};
+pub use endpoints_api::EndpointsApi;
 pub use error::{ApiError, StartError};
 pub use events::Encoding;
 pub use expected_panics::is_catching_panics;
@@ -70,6 +73,8 @@ pub struct ServerConfig {
     pub user_agent: String,
     /// The format to request.
     pub encoding: Encoding,
+    /// Where the endpoints of Services are read.
+    pub endpoints_api: EndpointsApi,
 }
 
 /// What a source reports.
@@ -137,6 +142,7 @@ impl ServerSource {
             connection,
             own_node: own_node.clone(),
             encoding: config.encoding,
+            endpoints_api: config.endpoints_api,
             reporter: Reporter::new(sink),
         };
         // The thread logs to the subscriber of the thread that starts it.
@@ -171,6 +177,7 @@ struct Watches {
     connection: Arc<Connection>,
     own_node: NodeName,
     encoding: Encoding,
+    endpoints_api: EndpointsApi,
     reporter: Reporter,
 }
 
@@ -188,17 +195,29 @@ fn run(runtime: Runtime, watches: &Watches, stop_rx: oneshot::Receiver<()>) {
 impl Watches {
     /// Never returns: every watch is retried.
     async fn run(&self) {
-        let reflect = |kind, strategy| {
-            let resource = Resource::new(kind, &self.own_node, self.encoding);
-            Reflector::new(resource, strategy, &self.connection, &self.reporter).run()
-        };
+        let reflect = |kind, strategy| self.reflector(kind, strategy).run();
         // The Node first: nothing can be served before our own addresses are known.
         tokio::join!(
             reflect(ObjectKind::Node, STREAM_LIST),
             reflect(ObjectKind::ServiceCidr, STREAM_LIST),
             reflect(ObjectKind::Service, NEGOTIATE_LIST),
-            reflect(ObjectKind::EndpointSlice, NEGOTIATE_LIST),
+            self.watch_endpoints(),
         );
+    }
+
+    async fn watch_endpoints(&self) {
+        if self.endpoints_api == EndpointsApi::SlicesIfServed {
+            self.reflector(ObjectKind::EndpointSlice, NEGOTIATE_LIST).run().await;
+            info!(
+                "The API server does not serve EndpointSlices (discovery.k8s.io/v1), watching Endpoints instead"
+            );
+        }
+        self.reflector(ObjectKind::Endpoints, NEGOTIATE_LIST).run().await;
+    }
+
+    fn reflector(&self, kind: ObjectKind, strategy: Option<ListStrategy>) -> Reflector<'_> {
+        let resource = Resource::new(kind, &self.own_node, self.encoding);
+        Reflector::new(resource, strategy, &self.connection, &self.reporter)
     }
 }
 

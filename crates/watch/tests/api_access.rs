@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ferrule_model::NodeName;
 use ferrule_watch::server::{
-    ApiAccess, Encoding, RequestRate, SecretUrl, ServerConfig, ServerSource, user_agent,
+    ApiAccess, Encoding, EndpointsApi, RequestRate, SecretUrl, ServerConfig, ServerSource, user_agent,
 };
 
 fn refusal(access: ApiAccess) -> String {
@@ -15,6 +15,7 @@ fn refusal(access: ApiAccess) -> String {
         rate: RequestRate::Unlimited,
         user_agent: user_agent("kube-proxy", "v1.37.1"),
         encoding: Encoding::Json,
+        endpoints_api: EndpointsApi::default(),
     };
     let error = ServerSource::start(&config, &NodeName::new("a"), |_| {}).unwrap_err();
     let text = error.to_string();
@@ -118,6 +119,7 @@ fn secrets_are_in_no_message() {
         rate: RequestRate::Unlimited,
         user_agent: String::new(),
         encoding: Encoding::Json,
+        endpoints_api: EndpointsApi::default(),
     };
     assert!(!format!("{config:?}").contains(SECRET));
 }

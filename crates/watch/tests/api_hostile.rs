@@ -13,7 +13,8 @@ use ferrule_model::{Change, NodeName, ObjectKind};
 use ferrule_testkit::scripted_server::{Reply, Request, ScriptedServer, usual};
 use ferrule_watch::MassRemoval;
 use ferrule_watch::server::{
-    ApiAccess, ClientMetric, Encoding, RequestRate, SecretUrl, ServerConfig, ServerSource, SourceEvent,
+    ApiAccess, ClientMetric, Encoding, EndpointsApi, RequestRate, SecretUrl, ServerConfig, ServerSource,
+    SourceEvent,
 };
 use log::Log;
 use serde_json::{Value, json};
@@ -49,6 +50,7 @@ impl Watcher {
             rate: RequestRate::Unlimited,
             user_agent: "test".into(),
             encoding: Encoding::Protobuf,
+            endpoints_api: EndpointsApi::default(),
         };
         let (events_tx, events_rx) = channel();
         let (log, metrics) = (Log::default(), Arc::new(Mutex::new(Vec::new())));

@@ -13,7 +13,7 @@ pub struct Group {
     pub default: bool,
     /// Whether they may only be set to that value.
     pub locked: bool,
-    /// Whether 1.37 still knows them; the others are 1.36's.
+    /// Whether 1.37 still knows them; the others are those of older releases.
     pub known_to_1_37: bool,
     /// The names, separated by white space.
     pub names: &'static str,
@@ -178,6 +178,14 @@ pub const GROUPS: &[Group] = &[
         locked: false,
         known_to_1_37: false,
         names: "PreventStaticPodAPIReferences",
+    },
+    // Gone long before 1.36. Configurations from the time of userspace mode have it.
+    Group {
+        stage: Stage::Stable,
+        default: true,
+        locked: false,
+        known_to_1_37: false,
+        names: super::ENDPOINT_SLICES,
     },
     Group {
         stage: Stage::Stable,

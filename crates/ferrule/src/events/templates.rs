@@ -103,6 +103,7 @@ fn class(problem: &Problem) -> (&'static str, &'static str) {
         Problem::DuplicatePort(_) => (FIELD, "ReadDuplicate"),
         Problem::NotATimeout(_) => (FIELD, "ReadTimeout"),
         Problem::NotATime(_) => (FIELD, "ReadTime"),
+        Problem::OverCapacity => ("FerruleEndpointsTruncated", "ReadEndpoints"),
         Problem::RangesLeaveItOpen(_) => ("FerruleOpenToEveryone", "ReadRanges"),
         Problem::RangesCloseIt => ("FerruleClosedToEveryone", "ReadRanges"),
         Problem::ExternalIpRefused(_) => ("FerruleExternalIPRefused", "Plan"),
@@ -122,6 +123,7 @@ fn about(kind: ObjectKind, object: &str) -> Regarding {
     let (kind, api_version) = match kind {
         ObjectKind::Service => ("Service", "v1"),
         ObjectKind::EndpointSlice => ("EndpointSlice", "discovery.k8s.io/v1"),
+        ObjectKind::Endpoints => ("Endpoints", "v1"),
         ObjectKind::Node => ("Node", "v1"),
         ObjectKind::ServiceCidr => ("ServiceCIDR", "networking.k8s.io/v1"),
     };

@@ -127,7 +127,7 @@ impl Proxy {
         self.touched.merge(touched);
         match kind {
             ObjectKind::Service => self.observer.service_changed(self.touched.services.len()),
-            ObjectKind::EndpointSlice => self.observer.slice_changed(is_pending),
+            ObjectKind::EndpointSlice | ObjectKind::Endpoints => self.observer.slice_changed(is_pending),
             ObjectKind::Node | ObjectKind::ServiceCidr => {}
         }
         kept
@@ -438,6 +438,7 @@ fn object_of(change: &Change, own_node: &str) -> (ObjectKind, String) {
     let name = match change {
         Change::Service(name, _) => name.to_string(),
         Change::Slice(name, ..) => name.to_string(),
+        Change::Endpoints(name, ..) => name.to_string(),
         Change::Node(_) => own_node.to_owned(),
         Change::ServiceCidr(name, _) => name.clone(),
     };
@@ -448,6 +449,7 @@ fn kind_of(change: &Change) -> ObjectKind {
     match change {
         Change::Service(..) => ObjectKind::Service,
         Change::Slice(..) => ObjectKind::EndpointSlice,
+        Change::Endpoints(..) => ObjectKind::Endpoints,
         Change::Node(_) => ObjectKind::Node,
         Change::ServiceCidr(..) => ObjectKind::ServiceCidr,
     }

@@ -27,7 +27,7 @@ const RESYNC_INTERVAL: Duration = Duration::from_hours(1);
 /// A sync that failed is tried again this soon, the first time.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 
-/// Services, EndpointSlices, ServiceCIDRs, Nodes.
+/// Services, EndpointSlices or Endpoints, ServiceCIDRs, Nodes.
 const ALL_KINDS: usize = 4;
 /// Once Services and endpoints are listed, the other kinds get this long.
 const MAX_WAIT_FOR_OTHER_KINDS: Duration = Duration::from_secs(5);
@@ -82,8 +82,10 @@ struct Gate {
 impl Gate {
     fn pass(&mut self, kind: ObjectKind, now: Instant) {
         self.listed.insert(kind);
-        let essentials = [ObjectKind::Service, ObjectKind::EndpointSlice];
-        if essentials.iter().all(|kind| self.listed.contains(kind)) {
+        let endpoints = [ObjectKind::EndpointSlice, ObjectKind::Endpoints];
+        if self.listed.contains(&ObjectKind::Service)
+            && endpoints.iter().any(|kind| self.listed.contains(kind))
+        {
             self.essentials_since.get_or_insert(now);
         }
     }

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender as Sender};
 use ferrule_model::{NodeName, ObjectKind};
 use ferrule_watch::file::ManifestFolder;
 use ferrule_watch::server::{
-    self, ClientMetric, Encoding, SecretUrl, ServerConfig, ServerSource, SourceEvent, user_agent,
+    self, ClientMetric, Encoding, EndpointsApi, SecretUrl, ServerConfig, ServerSource, SourceEvent,
+    user_agent,
 };
 use tracing::info;
 
@@ -17,6 +18,7 @@ use super::{Event, manifests};
 use crate::events::{Queue, Reporter};
 use crate::status::Status;
 use ferrule_config::cli::version::KUBERNETES;
+use ferrule_config::gates::ENDPOINT_SLICES;
 use ferrule_config::settings::{ApiAccess, RequestRate, Settings};
 
 /// Where the objects come from.
@@ -130,6 +132,10 @@ fn access(settings: &Settings) -> server::ApiAccess {
     }
 }
 
+fn endpoints_api(settings: &Settings) -> EndpointsApi {
+    if settings.gates.is_on(ENDPOINT_SLICES) { EndpointsApi::SlicesIfServed } else { EndpointsApi::Endpoints }
+}
+
 fn configuration(settings: &Settings, program: &str) -> ServerConfig {
     let access = access(settings);
     if access == server::ApiAccess::InCluster {
@@ -142,7 +148,8 @@ fn configuration(settings: &Settings, program: &str) -> ServerConfig {
     // Protobuf is used if the configured content types list it; JSON is always understood.
     let wants_protobuf = settings.client.accept.contains("application/vnd.kubernetes.protobuf");
     let encoding = if wants_protobuf { Encoding::Protobuf } else { Encoding::Json };
-    ServerConfig { access, rate, user_agent: user_agent(program, &KUBERNETES.tag()), encoding }
+    let user_agent = user_agent(program, &KUBERNETES.tag());
+    ServerConfig { access, rate, user_agent, encoding, endpoints_api: endpoints_api(settings) }
 }
 
 #[cfg(test)]

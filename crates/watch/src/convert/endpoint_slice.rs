@@ -22,7 +22,7 @@ pub fn endpoint_slice(object: &api::EndpointSlice, own_node: &NodeName) -> Conve
     let name = SliceName::of(&object.metadata.namespace, &object.metadata.name);
     let slice =
         if object.metadata.labels.headless.is_some() { None } else { convert(&mut reader, object, own_node) };
-    let trigger = slice.is_some().then(|| trigger_time(&mut reader, object)).flatten();
+    let trigger = slice.is_some().then(|| trigger_time(&mut reader, &object.metadata)).flatten();
     Converted { change: Some(Change::Slice(name, slice, trigger)), diagnostics: reader.diagnostics }
 }
 
@@ -41,7 +41,7 @@ fn convert(
 ) -> Option<EndpointSlice> {
     let family = family(reader, &object.address_type)?;
     let service = service_name(reader, &object.metadata)?;
-    let ports = ports(reader, &object.ports);
+    let ports = ports(reader, "", &object.ports);
     let endpoints = endpoints(reader, object, family, own_node);
     Some(EndpointSlice { service, family, ports, endpoints: canonical_endpoints(endpoints) })
 }
@@ -68,22 +68,28 @@ fn service_name(reader: &mut FieldReader, metadata: &api::ObjectMeta) -> Option<
     }
 }
 
-fn trigger_time(reader: &mut FieldReader, object: &api::EndpointSlice) -> Option<Timestamp> {
-    let text = object.metadata.annotations.last_change_trigger_time.as_deref();
+pub(super) fn trigger_time(reader: &mut FieldReader, metadata: &api::ObjectMeta) -> Option<Timestamp> {
+    let text = metadata.annotations.last_change_trigger_time.as_deref();
     reader.time("metadata.annotations[endpoints.kubernetes.io/last-change-trigger-time]", text)
 }
 
-fn ports(reader: &mut FieldReader, objects: &[api::EndpointPort]) -> Box<[SlicePort]> {
+/// The prefix is what comes before `ports` in the path of the field.
+pub(super) fn ports(
+    reader: &mut FieldReader,
+    prefix: &str,
+    objects: &[api::EndpointPort],
+) -> Box<[SlicePort]> {
     let indexed = objects.iter().enumerate();
-    let mut ports: Vec<SlicePort> =
-        indexed.filter_map(|(index, object)| port(reader, index, object)).collect();
+    let mut ports: Vec<SlicePort> = indexed
+        .filter_map(|(index, object)| port(reader, &format!("{prefix}ports[{index}]"), object))
+        .collect();
     ports.sort();
     ports.dedup();
     ports.into_boxed_slice()
 }
 
-fn port(reader: &mut FieldReader, index: usize, object: &api::EndpointPort) -> Option<SlicePort> {
-    let field = |name: &str| format!("ports[{index}].{name}");
+fn port(reader: &mut FieldReader, at: &str, object: &api::EndpointPort) -> Option<SlicePort> {
+    let field = |name: &str| format!("{at}.{name}");
     let Some(name) = object.name.as_deref() else {
         reader.report(field("name"), Problem::Missing("the port is ignored"));
         return None;

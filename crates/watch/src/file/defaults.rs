@@ -30,6 +30,11 @@ pub(super) fn endpoint_slice(object: &mut api::EndpointSlice) {
     }
 }
 
+/// Sets the namespace. Ports without a name are the converter's business.
+pub(super) fn endpoints(object: &mut api::Endpoints) {
+    default_namespace(&mut object.metadata);
+}
+
 fn default_namespace(metadata: &mut api::ObjectMeta) {
     if metadata.namespace.is_empty() {
         metadata.namespace = DEFAULT_NAMESPACE.into();

@@ -32,6 +32,7 @@ pub struct Manifest {
 pub enum Object {
     Service(Box<api::Service>),
     EndpointSlice(api::EndpointSlice),
+    Endpoints(api::Endpoints),
     Node(api::Node),
     ServiceCidr(api::ServiceCidr),
     /// A kind that a proxy does not use.
@@ -64,6 +65,7 @@ impl Object {
         match self {
             Self::Service(object) => convert::service(object),
             Self::EndpointSlice(object) => convert::endpoint_slice(object, own_node),
+            Self::Endpoints(object) => convert::endpoints(object, own_node),
             Self::Node(object) => convert::node(object),
             Self::ServiceCidr(object) => convert::service_cidr(object),
             Self::Other(_) => Converted::default(),
@@ -75,6 +77,7 @@ impl Object {
         match self {
             Self::Service(object) => defaults::service(object),
             Self::EndpointSlice(object) => defaults::endpoint_slice(object),
+            Self::Endpoints(object) => defaults::endpoints(object),
             Self::Node(_) | Self::ServiceCidr(_) | Self::Other(_) => {}
         }
     }
@@ -83,6 +86,7 @@ impl Object {
         Ok(match kind {
             "Service" => Self::Service(fields.decode()?),
             "EndpointSlice" => Self::EndpointSlice(fields.decode()?),
+            "Endpoints" => Self::Endpoints(fields.decode()?),
             "Node" => Self::Node(fields.decode()?),
             "ServiceCIDR" => Self::ServiceCidr(fields.decode()?),
             other => Self::Other(other.to_string()),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ferrule_model::{Change, NodeName, ObjectKind};
 
+use super::both_apis::{ReadyEndpoints, SlicedServices};
 use super::manifest::{Manifest, Object};
 use crate::api::ObjectMeta;
 use crate::convert;
@@ -31,6 +32,8 @@ pub(super) struct FileObject {
     pub index: usize,
     pub line: usize,
     pub file: Arc<OsStr>,
+    /// Of EndpointSlices and Endpoints.
+    pub ready: Option<Box<ReadyEndpoints>>,
 }
 
 /// An object that is ignored because an earlier one has the same name.
@@ -47,6 +50,8 @@ pub(super) struct ObjectDiff {
     pub put: Vec<FileObject>,
     pub removed: BTreeSet<Arc<ObjectKey>>,
     pub duplicates: Vec<Duplicate>,
+    /// Endpoints that differ from the EndpointSlices of the same Service.
+    pub disagreements: Vec<FileObject>,
 }
 
 /// The objects in effect, with their digests.
@@ -54,6 +59,8 @@ pub(super) struct ObjectDiff {
 pub(super) struct Objects {
     effective: HashMap<Arc<ObjectKey>, u64>,
     reported_duplicates: HashSet<(Arc<ObjectKey>, Arc<OsStr>)>,
+    /// Endpoints that were reported to differ from EndpointSlices, and still do.
+    reported_disagreements: HashSet<Arc<ObjectKey>>,
 }
 
 impl Objects {
@@ -70,7 +77,9 @@ impl Objects {
             // Names are shared, so that rereading a file does not allocate them again.
             let key =
                 self.effective.get_key_value(&key).map_or_else(|| Arc::new(key), |(known, _)| known.clone());
-            Some(FileObject { key, digest: manifest.digest, index, line: manifest.line, file: file.clone() })
+            let ready = ReadyEndpoints::of(&manifest.object, own_node).map(Box::new);
+            let Manifest { digest, line, .. } = *manifest;
+            Some(FileObject { key, digest, index, line, file: file.clone(), ready })
         });
         objects.collect()
     }
@@ -96,8 +105,30 @@ impl Objects {
             }
         }
         self.reported_duplicates = duplicates;
+        self.prefer_slices(&mut now, &mut diff);
         diff.removed = self.effective.keys().filter(|key| !now.contains_key(&***key)).cloned().collect();
         diff
+    }
+
+    /// Leaves out the Endpoints of Services that have EndpointSlices.
+    fn prefer_slices(&mut self, now: &mut HashMap<&ObjectKey, &FileObject>, diff: &mut ObjectDiff) {
+        let mut disagreements = HashSet::new();
+        if now.keys().any(|key| key.kind == ObjectKind::Endpoints) {
+            let services = SlicedServices::among(now.values().copied());
+            now.retain(|key, object| {
+                let endpoints = object.ready.as_deref().filter(|_| key.kind == ObjectKind::Endpoints);
+                let agree = endpoints.and_then(|endpoints| services.replaces(endpoints));
+                if agree == Some(false) {
+                    disagreements.insert(object.key.clone());
+                    if !self.reported_disagreements.contains(*key) {
+                        diff.disagreements.push((*object).clone());
+                    }
+                }
+                agree.is_none()
+            });
+            diff.put.retain(|object| now.contains_key(&*object.key));
+        }
+        self.reported_disagreements = disagreements;
     }
 
     /// Number of Services in effect.
@@ -117,6 +148,7 @@ impl Objects {
         match key.kind {
             ObjectKind::Service => convert::service_deleted(&metadata).change,
             ObjectKind::EndpointSlice => convert::endpoint_slice_deleted(&metadata).change,
+            ObjectKind::Endpoints => convert::endpoints_deleted(&metadata).change,
             ObjectKind::Node => Some(Change::Node(None)),
             ObjectKind::ServiceCidr => convert::service_cidr_deleted(&metadata).change,
         }
@@ -131,7 +163,10 @@ impl ObjectKey {
     fn from_object(object: &Object, own_node: &NodeName) -> Option<Self> {
         let (kind, metadata) = kind_and_metadata(object)?;
         let is_other_node = kind == ObjectKind::Node && metadata.name != own_node.as_str();
-        let is_namespaced = matches!(kind, ObjectKind::Service | ObjectKind::EndpointSlice);
+        let is_namespaced = match kind {
+            ObjectKind::Service | ObjectKind::EndpointSlice | ObjectKind::Endpoints => true,
+            ObjectKind::Node | ObjectKind::ServiceCidr => false,
+        };
         let namespace = if is_namespaced { metadata.namespace.clone() } else { String::new() };
         (!is_other_node).then(|| Self { kind, namespace, name: metadata.name.clone() })
     }
@@ -141,6 +176,7 @@ fn kind_and_metadata(object: &Object) -> Option<(ObjectKind, &ObjectMeta)> {
     match object {
         Object::Service(object) => Some((ObjectKind::Service, &object.metadata)),
         Object::EndpointSlice(object) => Some((ObjectKind::EndpointSlice, &object.metadata)),
+        Object::Endpoints(object) => Some((ObjectKind::Endpoints, &object.metadata)),
         Object::Node(object) => Some((ObjectKind::Node, &object.metadata)),
         Object::ServiceCidr(object) => Some((ObjectKind::ServiceCidr, &object.metadata)),
         Object::Other(_) => None,

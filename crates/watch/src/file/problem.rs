@@ -28,6 +28,8 @@ pub enum ProblemKind {
         /// The file whose object is used.
         effective_in: PathBuf,
     },
+    /// It has Endpoints of a Service that has EndpointSlices too, and they differ.
+    EndpointsDisagree(String),
     /// It has an object of a kind that a proxy does not use. Reported once for each kind.
     UnusedKind(String),
     /// A Service without a cluster IP. Without an API server, none is allocated.
@@ -42,6 +44,7 @@ impl FileProblem {
             ProblemKind::Unreadable(_)
             | ProblemKind::Broken(_)
             | ProblemKind::Duplicate { .. }
+            | ProblemKind::EndpointsDisagree(_)
             | ProblemKind::NoClusterIp(_) => false,
         }
     }
@@ -65,6 +68,11 @@ impl fmt::Display for ProblemKind {
             Self::Duplicate { object, effective_in } => {
                 write!(f, "{object} is already in {}; ignored here", effective_in.display())
             }
+            Self::EndpointsDisagree(object) => write!(
+                f,
+                "{object} and the Service's EndpointSlices have different ready endpoints; the EndpointSlices are used, remove \
+                 whichever is out of date"
+            ),
             Self::UnusedKind(kind) => {
                 write!(f, "kind \"{}\" is not used by a proxy, ignored", kind.escape_debug())
             }

@@ -131,6 +131,10 @@ impl ApiError {
         matches!(self, Self::Rejected { status: 410, .. })
     }
 
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Rejected { status: 404, .. })
+    }
+
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable { .. })
     }

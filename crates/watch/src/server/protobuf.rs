@@ -3,6 +3,7 @@
 //! Decodes the envelopes. `metadata`, common to all objects, and `messages` decode their content: only the fields of
 //! [`crate::api`], all others are skipped. Field numbers are those of the Kubernetes API and never change.
 
+mod endpoints;
 mod messages;
 mod metadata;
 
@@ -12,6 +13,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 use super::api_status::ApiStatus;
 use super::type_name::TypeMeta;
 
+pub(super) use endpoints::Endpoints;
 pub(super) use messages::{EndpointSlice, Node, Service, ServiceCidr};
 pub(super) use metadata::{bookmark, metadata, text_field};
 

@@ -12,11 +12,13 @@ mod list;
 
 use std::time::Duration;
 
+use ferrule_model::ObjectKind;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
 use super::ApiError;
 use super::connection::{ApiRequest, Connection};
+use super::endpoints_api;
 use super::events::{Bookmark, Encoding, Event, EventFrame, EventStream, Raw, ReadError, StreamError};
 use super::list_strategy::ListStrategy;
 use super::reporter::Reporter;
@@ -91,7 +93,7 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// Never returns: every failure is retried.
+    /// Returns only if the API server does not serve EndpointSlices. Every other failure is retried.
     pub(super) async fn run(mut self) {
         loop {
             let began = Instant::now();
@@ -110,6 +112,12 @@ impl<'a> Reflector<'a> {
                     warn!(kind = %self.resource.kind, err = %error, "Cannot decode protobuf, relisting as JSON");
                     self.resource.encoding = Encoding::Json;
                     self.version = None;
+                }
+                Err(error)
+                    if self.may_be_unserved(&error)
+                        && endpoints_api::has_no_slices(self.connection).await =>
+                {
+                    return;
                 }
                 Err(error) => self.back_off(&error).await,
             }
@@ -135,6 +143,11 @@ impl<'a> Reflector<'a> {
 
     fn may_stream(&self) -> bool {
         self.version.is_none() && self.strategy != Some(ListStrategy::Cached)
+    }
+
+    /// Once listed, a kind does not go away: the API server is in trouble.
+    fn may_be_unserved(&self, error: &ApiError) -> bool {
+        self.resource.kind == ObjectKind::EndpointSlice && !self.is_in_sync && error.is_not_found()
     }
 
     async fn back_off(&mut self, error: &ApiError) {

@@ -82,6 +82,12 @@ impl Resource {
                 "!service.kubernetes.io/headless",
                 String::new(),
             ),
+            ObjectKind::Endpoints => (
+                "Endpoints",
+                "/api/v1/endpoints",
+                "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name",
+                String::new(),
+            ),
             ObjectKind::ServiceCidr => {
                 ("ServiceCIDRs", "/apis/networking.k8s.io/v1/servicecidrs", "", String::new())
             }
@@ -142,6 +148,10 @@ impl Resource {
                 let object = decode(object, protobuf::EndpointSlice::decode_object)?;
                 DecodedObject::new(&object.metadata, convert::endpoint_slice(&object, &self.own_node))
             }
+            ObjectKind::Endpoints => {
+                let object = decode(object, protobuf::Endpoints::decode_object)?;
+                DecodedObject::new(&object.metadata, convert::endpoints(&object, &self.own_node))
+            }
             ObjectKind::ServiceCidr => {
                 let object = decode(object, protobuf::ServiceCidr::decode_object)?;
                 DecodedObject::new(&object.metadata, convert::service_cidr(&object))
@@ -162,6 +172,7 @@ impl Resource {
         let change = match self.kind {
             ObjectKind::Service => convert::service_deleted(&metadata).change,
             ObjectKind::EndpointSlice => convert::endpoint_slice_deleted(&metadata).change,
+            ObjectKind::Endpoints => convert::endpoints_deleted(&metadata).change,
             ObjectKind::ServiceCidr => convert::service_cidr_deleted(&metadata).change,
             ObjectKind::Node => Some(Change::Node(None)),
         };

@@ -32,6 +32,7 @@ pub(super) struct Missing {
 enum Name {
     Service(ServiceName),
     Slice(SliceName),
+    Endpoints(ServiceName),
     ServiceCidr(Box<str>),
     Node,
 }
@@ -121,6 +122,7 @@ impl Name {
         match change {
             Change::Service(name, _) => Self::Service(name.clone()),
             Change::Slice(name, ..) => Self::Slice(name.clone()),
+            Change::Endpoints(name, ..) => Self::Endpoints(name.clone()),
             Change::ServiceCidr(name, _) => Self::ServiceCidr(name.as_str().into()),
             Change::Node(_) => Self::Node,
         }
@@ -130,6 +132,7 @@ impl Name {
         match self {
             Self::Service(name) => Change::Service(name, None),
             Self::Slice(name) => Change::Slice(name, None, None),
+            Self::Endpoints(name) => Change::Endpoints(name, Vec::new(), None),
             Self::ServiceCidr(name) => Change::ServiceCidr(name.into(), None),
             Self::Node => Change::Node(None),
         }

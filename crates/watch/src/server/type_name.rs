@@ -32,6 +32,7 @@ impl TypeName {
         let (api_version, kind) = match kind {
             ObjectKind::Service => ("v1", "Service"),
             ObjectKind::EndpointSlice => ("discovery.k8s.io/v1", "EndpointSlice"),
+            ObjectKind::Endpoints => ("v1", "Endpoints"),
             ObjectKind::ServiceCidr => ("networking.k8s.io/v1", "ServiceCIDR"),
             ObjectKind::Node => ("v1", "Node"),
         };

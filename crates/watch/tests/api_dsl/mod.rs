@@ -14,7 +14,8 @@ use ferrule_testkit::api_server::{ApiServer, User};
 use ferrule_testkit::netns::Namespace;
 use ferrule_watch::ChangeBatch;
 use ferrule_watch::server::{
-    ApiAccess, Encoding, RequestRate, SecretUrl, ServerConfig, ServerSource, SourceEvent, user_agent,
+    ApiAccess, Encoding, EndpointsApi, RequestRate, SecretUrl, ServerConfig, ServerSource, SourceEvent,
+    user_agent,
 };
 use serde_json::{Value, json};
 
@@ -48,6 +49,14 @@ impl Watcher {
         let path = server.kubeconfig(User::KubeProxy).unwrap();
         let config = ServerConfig { encoding, ..config(ApiAccess::Kubeconfig { path, master: None }) };
         Self::configured(server.namespace(), &config, node)
+    }
+
+    /// Like `new`, with a choice of API and encoding.
+    pub fn of_api(server: &ApiServer, endpoints_api: EndpointsApi, encoding: Encoding) -> Self {
+        let path = server.kubeconfig(User::KubeProxy).unwrap();
+        let config = config(ApiAccess::Kubeconfig { path, master: None });
+        let config = ServerConfig { encoding, endpoints_api, ..config };
+        Self::configured(server.namespace(), &config, "some-node")
     }
 
     /// A source with an access of the test's choice.
@@ -121,6 +130,7 @@ pub fn config(access: ApiAccess) -> ServerConfig {
         rate,
         user_agent: user_agent("kube-proxy", "v1.37.1"),
         encoding: Encoding::Protobuf,
+        endpoints_api: EndpointsApi::default(),
     }
 }
 
@@ -160,6 +170,7 @@ pub fn named(change: &Change) -> (String, bool) {
     match change {
         Change::Service(name, service) => (name.to_string(), service.is_some()),
         Change::Slice(name, slice, _) => (name.to_string(), slice.is_some()),
+        Change::Endpoints(name, slices, _) => (format!("Endpoints {name}"), !slices.is_empty()),
         Change::ServiceCidr(name, blocks) => (name.clone(), blocks.is_some()),
         Change::Node(node) => ("this node".into(), node.is_some()),
     }
@@ -207,6 +218,10 @@ impl<'a> Objects<'a> {
 
     pub fn delete_service(&self, name: &str) {
         self.server.delete(&format!("{}/{name}", self.services())).unwrap();
+    }
+
+    pub fn endpoints(&self) -> String {
+        format!("/api/v1/namespaces/{}/endpoints", self.namespace)
     }
 
     pub fn put_slice(&self, name: &str, endpoints: usize) {
