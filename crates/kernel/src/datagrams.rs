@@ -93,11 +93,12 @@ impl DatagramBatch {
         Self { slots: (0..MAX_DATAGRAMS).map(|_| ReceiveSlot::new()).collect(), received: 0 }
     }
 
-    /// Receives what is there, without waiting. Returns the number of datagrams; fewer than [`MAX_DATAGRAMS`] means that
-    /// there were no more.
-    pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+    /// Receives what is there, at most `limit` and [`MAX_DATAGRAMS`], without waiting. Returns the number of datagrams; fewer
+    /// than asked for means that there were no more.
+    pub fn receive(&mut self, socket: impl AsFd, limit: usize) -> io::Result<usize> {
         self.received = 0;
-        self.received = sys::receive_datagrams(socket, &mut self.slots)?;
+        let limit = limit.min(self.slots.len());
+        self.received = sys::receive_datagrams(socket, &mut self.slots[..limit])?;
         Ok(self.received)
     }
 

@@ -44,13 +44,7 @@ pub(crate) fn enable_option(socket: impl AsFd, level: c_int, option: c_int) -> i
     let length = libc::socklen_t::try_from(size_of::<c_int>()).expect("the size of an int fits");
     // SAFETY: as for options of netlink sockets: an open descriptor, and `length` readable bytes for the whole call.
     let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            (&raw const on).cast::<c_void>(),
-            length,
-        )
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const on).cast::<c_void>(), length)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -78,19 +72,13 @@ pub(crate) fn receive_datagrams(socket: impl AsFd, slots: &mut [ReceiveSlot]) ->
     // SAFETY: recvmmsg writes to `count` messages, and through them to a payload, a name and a control buffer of the lengths
     // given: distinct parts of `slots`, which is borrowed exclusively for the whole call. No time-out is given.
     let received = unsafe {
-        libc::recvmmsg(
-            socket.as_fd().as_raw_fd(),
-            messages.as_mut_ptr(),
-            count,
-            flags,
-            std::ptr::null_mut(),
-        )
+        libc::recvmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, flags, std::ptr::null_mut())
     };
     let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     for (slot, message) in slots.iter_mut().zip(&messages).take(received) {
         slot.length = (message.msg_len as usize).min(slot.payload.len());
         slot.name_length = (message.msg_hdr.msg_namelen as usize).min(slot.name.len());
-        slot.control_length = (message.msg_hdr.msg_controllen as usize).min(size_of_val(&slot.control));
+        slot.control_length = message.msg_hdr.msg_controllen.min(size_of_val(&slot.control));
     }
     Ok(received)
 }
@@ -121,9 +109,7 @@ pub(crate) fn send_datagrams(socket: impl AsFd, slots: &[SendSlot<'_>]) -> io::R
     let flags = (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _;
     // SAFETY: sendmmsg reads `count` messages, and through them payloads, names and control data of the lengths given, which
     // live as long as `slots`. It writes only to the length of each message.
-    let sent = unsafe {
-        libc::sendmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, flags)
-    };
+    let sent = unsafe { libc::sendmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 

@@ -10,6 +10,9 @@
 //!
 //! [`Relay`] starts the worker threads and serves sockets. [`Pool`] chooses endpoints: shuffled round robin, client affinity,
 //! passive health. [`ports`] allocates the ports that sockets are bound to.
+//!
+//! Inside, each worker is one thread with one epoll instance (`worker`), which owns the connections it accepted (`tcp`) and the
+//! UDP sockets assigned to it (`udp`). Workers share pools and counters, no connections.
 
 mod admission;
 mod notes;
@@ -20,6 +23,9 @@ pub mod ports;
 mod random;
 mod relay;
 mod stats;
+mod tcp;
+mod udp;
+mod worker;
 
 pub use admission::Admission;
 pub use notes::{Note, NoteSink};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// Receives notes, on a worker thread. It must not block.
 pub type NoteSink = Arc<dyn Fn(Note) + Send + Sync>;
 
-/// A change of state that is worth a line in the log. Each is reported once when it begins, not for every connection.
+/// A change of state that is worth a line in the log. Each is reported once when it begins, not for every
+/// connection, and again only if it was over for a minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// No descriptor was left for a new connection. Open connections live on; new ones wait in the kernel's queue.
@@ -17,8 +18,6 @@ pub enum Note {
         /// What the kernel said.
         error: String,
     },
-    /// Connections are accepted again.
-    DescriptorsAvailable,
     /// A pool has as many connections or associations as its limits permit; more are refused.
     LimitReached {
         /// The socket that the first refused client used.
@@ -43,9 +42,6 @@ impl fmt::Display for Note {
                 "no file descriptor left for new connections to {portal} ({error}): they wait until others end; \
                  raise RLIMIT_NOFILE"
             ),
-            Self::DescriptorsAvailable => {
-                f.write_str("file descriptors are available again for new connections")
-            }
             Self::LimitReached { portal, limit } => {
                 write!(f, "{portal} has {limit} connections, the limit; more are refused")
             }

@@ -29,7 +29,7 @@ impl Default for RelayOptions {
         Self {
             threads: None,
             udp_idle_timeout: Duration::from_millis(250),
-            half_open_timeout: Duration::from_secs(300),
+            half_open_timeout: Duration::from_mins(5),
             max_connections: 1 << 20,
             max_associations: 1 << 16,
             notes: None,

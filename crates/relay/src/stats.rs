@@ -59,3 +59,62 @@ pub struct PortalStats {
     /// Bytes from endpoints to clients.
     pub bytes_out: u64,
 }
+
+/// The counters themselves; a relay has them, and so has each portal.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) open_connections: AtomicU64,
+    pub(crate) open_associations: AtomicU64,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) associated: AtomicU64,
+    pub(crate) dial_failures: AtomicU64,
+    pub(crate) unserved: AtomicU64,
+    pub(crate) refused_by_limit: AtomicU64,
+    pub(crate) not_admitted: AtomicU64,
+    pub(crate) accept_pauses: AtomicU64,
+    pub(crate) dropped_datagrams: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    pub(crate) wakeups: AtomicU64,
+}
+
+/// Chooses one of the counters.
+pub(crate) type Counter = fn(&Counters) -> &AtomicU64;
+
+impl Counters {
+    pub(crate) fn relay_stats(&self) -> RelayStats {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        RelayStats {
+            open_connections: of(&self.open_connections),
+            open_associations: of(&self.open_associations),
+            accepted: of(&self.accepted),
+            associated: of(&self.associated),
+            dial_failures: of(&self.dial_failures),
+            unserved: of(&self.unserved),
+            refused_by_limit: of(&self.refused_by_limit),
+            not_admitted: of(&self.not_admitted),
+            accept_pauses: of(&self.accept_pauses),
+            dropped_datagrams: of(&self.dropped_datagrams),
+            bytes_in: of(&self.bytes_in),
+            bytes_out: of(&self.bytes_out),
+            wakeups: of(&self.wakeups),
+        }
+    }
+
+    pub(crate) fn portal_stats(&self) -> PortalStats {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        PortalStats {
+            open_connections: of(&self.open_connections),
+            open_associations: of(&self.open_associations),
+            accepted: of(&self.accepted),
+            associated: of(&self.associated),
+            dial_failures: of(&self.dial_failures),
+            unserved: of(&self.unserved),
+            refused_by_limit: of(&self.refused_by_limit),
+            not_admitted: of(&self.not_admitted),
+            dropped_datagrams: of(&self.dropped_datagrams),
+            bytes_in: of(&self.bytes_in),
+            bytes_out: of(&self.bytes_out),
+        }
+    }
+}

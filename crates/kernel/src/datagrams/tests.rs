@@ -10,7 +10,7 @@ fn bound(address: &str) -> UdpSocket {
 
 /// Without waiting, so the test asks until the datagrams are there; loopback delivers before `send` returns.
 fn receive(batch: &mut DatagramBatch, socket: &UdpSocket) -> usize {
-    batch.receive(socket).unwrap()
+    batch.receive(socket, MAX_DATAGRAMS).unwrap()
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn replies_come_from_the_address_they_are_told_to() {
 
 #[test]
 fn an_empty_socket_would_block() {
-    let error = DatagramBatch::new().receive(bound("127.0.0.1:0")).unwrap_err();
+    let error = DatagramBatch::new().receive(bound("127.0.0.1:0"), 1).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// So many failures in a row set an endpoint aside.
 const FAILURES_TO_SET_ASIDE: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// After its pause an endpoint is tried with one client; others wait this long for the outcome.
 const TRIAL: Duration = Duration::from_secs(1);
 
