@@ -13,6 +13,7 @@
 
 pub mod accounting;
 pub mod conntrack;
+pub mod datagrams;
 pub mod dummy;
 pub mod inotify;
 pub mod interfaces;

@@ -17,6 +17,7 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
+use crate::datagrams::{MAX_DATAGRAMS, NAME_LENGTH, ReceiveSlot, SendSlot};
 use crate::profiling::{cpu, heap};
 
 /// Enables an option of a netlink socket.
@@ -35,6 +36,81 @@ pub(crate) fn enable_netlink_option(socket: impl AsFd, option: c_int) -> io::Res
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Enables an option of a socket whose value is an int.
+pub(crate) fn enable_option(socket: impl AsFd, level: c_int, option: c_int) -> io::Result<()> {
+    let on: c_int = 1;
+    let length = libc::socklen_t::try_from(size_of::<c_int>()).expect("the size of an int fits");
+    // SAFETY: as for options of netlink sockets: an open descriptor, and `length` readable bytes for the whole call.
+    let result = unsafe {
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const on).cast::<c_void>(), length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Receives as many datagrams as are there, at most one for each slot and [`MAX_DATAGRAMS`], without waiting.
+pub(crate) fn receive_datagrams(socket: impl AsFd, slots: &mut [ReceiveSlot]) -> io::Result<usize> {
+    // SAFETY: all-zero bytes are valid for these structures of integers and pointers.
+    let mut vectors: [libc::iovec; MAX_DATAGRAMS] = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut messages: [libc::mmsghdr; MAX_DATAGRAMS] = unsafe { std::mem::zeroed() };
+    let mut count: libc::c_uint = 0;
+    for ((slot, vector), message) in slots.iter_mut().zip(&mut vectors).zip(&mut messages) {
+        vector.iov_base = slot.payload.as_mut_ptr().cast::<c_void>();
+        vector.iov_len = slot.payload.len();
+        let header = &mut message.msg_hdr;
+        header.msg_name = slot.name.as_mut_ptr().cast::<c_void>();
+        header.msg_namelen = NAME_LENGTH;
+        header.msg_iov = vector;
+        header.msg_iovlen = 1;
+        header.msg_control = slot.control.as_mut_ptr().cast::<c_void>();
+        header.msg_controllen = size_of_val(&slot.control) as _;
+        count += 1;
+    }
+    let flags = libc::MSG_DONTWAIT as _;
+    // SAFETY: recvmmsg writes to `count` messages, and through them to a payload, a name and a control buffer of the lengths
+    // given: distinct parts of `slots`, which is borrowed exclusively for the whole call. No time-out is given.
+    let received = unsafe {
+        libc::recvmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, flags, std::ptr::null_mut())
+    };
+    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    for (slot, message) in slots.iter_mut().zip(&messages).take(received) {
+        slot.length = (message.msg_len as usize).min(slot.payload.len());
+        slot.name_length = (message.msg_hdr.msg_namelen as usize).min(slot.name.len());
+        slot.control_length = message.msg_hdr.msg_controllen.min(size_of_val(&slot.control));
+    }
+    Ok(received)
+}
+
+/// Sends datagrams, at most [`MAX_DATAGRAMS`], without waiting, and returns how many were sent. An error is that of the first.
+pub(crate) fn send_datagrams(socket: impl AsFd, slots: &[SendSlot<'_>]) -> io::Result<usize> {
+    // SAFETY: all-zero bytes are valid for these structures of integers and pointers.
+    let mut vectors: [libc::iovec; MAX_DATAGRAMS] = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut messages: [libc::mmsghdr; MAX_DATAGRAMS] = unsafe { std::mem::zeroed() };
+    let mut count: libc::c_uint = 0;
+    for ((slot, vector), message) in slots.iter().zip(&mut vectors).zip(&mut messages) {
+        vector.iov_base = slot.payload.as_ptr().cast_mut().cast::<c_void>();
+        vector.iov_len = slot.payload.len();
+        let header = &mut message.msg_hdr;
+        header.msg_iov = vector;
+        header.msg_iovlen = 1;
+        if let Ok(length @ 1..) = libc::socklen_t::try_from(slot.name().len()) {
+            header.msg_name = slot.name().as_ptr().cast_mut().cast::<c_void>();
+            header.msg_namelen = length;
+        }
+        if !slot.control().is_empty() {
+            header.msg_control = slot.control().as_ptr().cast_mut().cast::<c_void>();
+            header.msg_controllen = slot.control().len() as _;
+        }
+        count += 1;
+    }
+    let flags = (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _;
+    // SAFETY: sendmmsg reads `count` messages, and through them payloads, names and control data of the lengths given, which
+    // live as long as `slots`. It writes only to the length of each message.
+    let sent = unsafe { libc::sendmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, flags) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 /// Makes a netlink socket receive only datagrams whose first message has this type.

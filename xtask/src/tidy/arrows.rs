@@ -33,19 +33,22 @@ const LIBRARIES: &[&str] = &[
     "ferrule-plan",
     "ferrule-watch",
     "ferrule-kernel",
+    "ferrule-relay",
     "ferrule-backends",
     "ferrule-config",
 ];
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     Rule { name: "ferrule-model", ours: &[], theirs: Theirs::Only(&["ipnet"]) },
     Rule { name: "ferrule-plan", ours: &["ferrule-model"], theirs: Theirs::Only(&["ipnet"]) },
     // The kernel crate for inotify on a folder of manifests.
     Rule { name: "ferrule-watch", ours: &["ferrule-model", "ferrule-kernel"], theirs: Theirs::AndKubernetes },
     Rule { name: "ferrule-kernel", ours: &[], theirs: Theirs::Any },
+    // Sockets and endpoints, no Services: neither the model nor plans.
+    Rule { name: "ferrule-relay", ours: &["ferrule-kernel"], theirs: Theirs::Any },
     Rule {
         name: "ferrule-backends",
-        ours: &["ferrule-model", "ferrule-plan", "ferrule-kernel"],
+        ours: &["ferrule-model", "ferrule-plan", "ferrule-kernel", "ferrule-relay"],
         theirs: Theirs::Any,
     },
     // The kernel crate for the file watch and the names of sandbox levels.
@@ -190,6 +193,9 @@ mod tests {
             ("ferrule-model", "serde"),
             ("ferrule-watch", "ferrule-plan"),
             ("ferrule-kernel", "ferrule-model"),
+            ("ferrule-relay", "ferrule-model"),
+            ("ferrule-relay", "ferrule-plan"),
+            ("ferrule-kernel", "ferrule-relay"),
             ("ferrule-backends", "ferrule-watch"),
             ("ferrule-backends", "k8s-openapi"),
             ("ferrule-backends", "ferrule-config"),
@@ -218,6 +224,8 @@ mod tests {
             ("ferrule-plan", "ferrule-model"),
             ("ferrule-watch", "kube"),
             ("ferrule-backends", "ferrule-kernel"),
+            ("ferrule-backends", "ferrule-relay"),
+            ("ferrule-relay", "ferrule-kernel"),
             ("ferrule-config", "ferrule-plan"),
             ("ferrule", "ferrule-config"),
             ("ferrule", "ferrule-backends"),

@@ -5,7 +5,7 @@
 use crate::finding::Finding;
 use crate::tree::SourceFile;
 
-const PRODUCT: [&str; 2] = ["crates/ferrule/src/", "crates/backends/src/"];
+const PRODUCT: [&str; 3] = ["crates/ferrule/src/", "crates/backends/src/", "crates/relay/src/"];
 const STARTS: [&str; 2] = ["thread::Builder", "thread::spawn("];
 
 /// Every other place that starts a thread.

@@ -1,0 +1,3 @@
+//! The choice of endpoints, with times that the test chooses.
+
+use super::*;

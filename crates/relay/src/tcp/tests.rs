@@ -1,0 +1,3 @@
+//! Directions between real sockets, and the schedule of dials.
+
+use super::*;

@@ -1,0 +1,3 @@
+//! Limits, floods and peers that do not read.
+
+use crate::servers::*;
