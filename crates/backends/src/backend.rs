@@ -3,6 +3,7 @@
 //! The program knows modes only through [`Backend`] and [`Dataplane`]. `ARCHITECTURE.md` has the recipe for
 //! one more mode; [`backend`] is the one place where a mode's name becomes code.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ferrule_kernel::iptables::{AccessPolicy, TableAccess};
 use ferrule_kernel::ipvs::Timeouts;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
+use ferrule_relay::ports::PortRange;
 use ipnet::IpNet;
 
 use crate::metrics::{MetricDeclaration, ScrapeSource};
@@ -22,16 +24,8 @@ pub fn backend(mode: ProxyMode) -> Box<dyn Backend> {
         ProxyMode::Iptables => Box::new(iptables::Iptables::default()),
         ProxyMode::Ipvs => Box::new(ipvs::Ipvs::default()),
         ProxyMode::Nftables => Box::new(nftables::Nftables::default()),
-        ProxyMode::Userspace => Box::new(userspace::Userspace),
+        ProxyMode::Userspace => Box::new(userspace::Userspace::default()),
     }
-}
-
-/// What a mode that does not exist yet answers.
-pub(crate) fn not_built(mode: ProxyMode) -> BackendError {
-    let mode = mode.name();
-    BackendError::new(format!(
-        "proxy mode {mode} is not built yet in this version of Ferrule, use --proxy-mode=nftables"
-    ))
 }
 
 /// A proxy mode. Its life runs from [`Self::probe`] to [`Self::watch`], in the order of the methods, on the thread of the loop;
@@ -131,6 +125,25 @@ pub struct ModeOptions {
     pub node_port_blocks: Vec<IpNet>,
     /// What ipvs mode alone wants.
     pub ipvs: IpvsOptions,
+    /// What userspace mode alone wants.
+    pub userspace: UserspaceOptions,
+}
+
+/// The settings of userspace mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserspaceOptions {
+    /// The ports that sockets of Services may have.
+    pub ports: PortRange,
+    /// How long an idle UDP client is remembered.
+    pub udp_idle_timeout: Duration,
+    /// The address that sockets are bound to; all of them if there is none.
+    pub bind_address: Option<IpAddr>,
+}
+
+impl Default for UserspaceOptions {
+    fn default() -> Self {
+        Self { ports: PortRange::Any, udp_idle_timeout: Duration::from_millis(250), bind_address: None }
+    }
 }
 
 /// The settings of ipvs mode.

@@ -46,10 +46,11 @@ pub use canary::{CanaryState, canary};
 pub use known::KnownRules;
 pub use leftovers::{
     LeftoverError, Removed, remove_from_other_variant, remove_iptables_leftovers, remove_ipvs_leftovers,
-    remove_leftovers,
+    remove_leftovers, remove_userspace_leftovers,
 };
 pub use localnet::{LocalnetBefore, LocalnetError};
 pub use names::CANARY;
+pub(crate) use pool::beginning_with as interface_prefix;
 pub use reconciler::Reconciler;
 pub use rejected_rule::{RejectedPart, RejectedRule};
 pub use verify::{Correction, Scope, Verified, Verifier};

@@ -32,11 +32,12 @@ pub mod userspace;
 
 pub use backend::{
     Advice, Backend, Cleanup, InUse, IpvsOptions, Leftover, ModeChoice, ModeOptions, Opened, Probe, Rights,
-    backend,
+    UserspaceOptions, backend,
 };
 pub use dataplane::{Cost, Dataplane, Trigger};
 pub use error::{BackendError, Findings};
 pub use family::{ip_family, table_family};
+pub use ferrule_relay::ports::PortRange;
 pub use own_commits::OwnCommits;
 pub use pair::Pair;
 pub use patch::Patch;

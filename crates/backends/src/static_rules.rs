@@ -44,7 +44,16 @@ pub(crate) enum RuleOrder {
 pub(crate) struct Jump {
     pub table: &'static str,
     pub from: &'static str,
+    /// Where it is put if it is missing; where it is found, it stays.
+    pub at: Position,
     pub rule: &'static str,
+}
+
+/// The end of a chain where a rule is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    First,
+    Last,
 }
 
 /// What has to be written.
@@ -130,7 +139,11 @@ impl Correction {
                 chain.rules.iter().for_each(|rule| lines.append(name, rule));
             }
             for jump in jumps {
-                lines.insert(jump.from, &RuleText::literal(jump.rule));
+                let rule = RuleText::literal(jump.rule);
+                match jump.at {
+                    Position::First => lines.insert(jump.from, &rule),
+                    Position::Last => lines.append(&ChainName::fixed(jump.from), &rule),
+                }
             }
         });
         self.objects += chains.iter().map(|chain| 1 + chain.rules.len()).sum::<usize>() + jumps.len();

@@ -1,35 +1,27 @@
-//! userspace mode: not built yet, and kube-proxy's left the kernel long ago.
+//! userspace mode: NAT rules lead packets to sockets of this process, which relays connections to endpoints.
+//!
+//! ```text
+//!   to a Service address ─► KUBE-PORTALS-CONTAINER, KUBE-PORTALS-HOST ──┐
+//!                                                                       ├─► REDIRECT, DNAT ─► socket of the Service port ─► endpoint
+//!   to a NodePort ────────► KUBE-NODEPORT-CONTAINER, KUBE-NODEPORT-HOST ┘         portals          ferrule-relay
+//! ```
+//!
+//! A Service port has one socket, or two where policies tell traffic apart ([`wanted`]). Chains, jumps and rules are those of
+//! kube-proxy 1.25 ([`rules`]), written only when Services change: endpoints are a matter of this process alone.
 
-use std::sync::Arc;
+mod backend;
+mod claims;
+mod dataplane;
+mod host_address;
+mod metrics;
+mod portals;
+mod rules;
+mod sockets;
+mod steering;
+mod wanted;
 
-use ferrule_model::IpFamily;
-use ferrule_plan::ProxyMode;
+#[cfg(test)]
+mod tests;
 
-use crate::backend::not_built;
-use crate::{Backend, BackendError, ModeOptions, Opened, Probe, RuleEventSink};
-
-/// userspace mode.
-#[derive(Debug)]
-pub struct Userspace;
-
-impl Backend for Userspace {
-    fn mode(&self) -> ProxyMode {
-        ProxyMode::Userspace
-    }
-
-    fn unavailable(&self) -> Option<BackendError> {
-        Some(not_built(ProxyMode::Userspace))
-    }
-
-    fn probe(&mut self) -> Probe {
-        Probe::nothing_works(|| not_built(ProxyMode::Userspace))
-    }
-
-    fn open(&mut self, _: &[IpFamily], _: &ModeOptions) -> Result<Opened, BackendError> {
-        Err(not_built(ProxyMode::Userspace))
-    }
-
-    fn watch(&mut self, _: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
-        Err(not_built(ProxyMode::Userspace))
-    }
-}
+pub use backend::Userspace;
+pub(crate) use rules::CHAINS;

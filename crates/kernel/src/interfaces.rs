@@ -4,12 +4,12 @@
 
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::netlink::{Message, NetlinkError, Protocol, Request, Socket};
 
-pub use watch::{AddressWatch, InterfaceEvents, InterfaceWatch};
+pub use watch::{AddressWatch, InterfaceEvents, InterfaceWatch, LinkWatch};
 
 pub(crate) const NEW_LINK: u16 = 16;
 pub(crate) const DELETE_LINK: u16 = 17;
@@ -65,6 +65,18 @@ pub fn names() -> Result<BTreeMap<u32, String>, NetlinkError> {
     Ok(socket.dump_whole(request, link)?.into_iter().collect())
 }
 
+/// The interfaces that packets of a family can come in on and that have no address of it. Ports of a bridge do not count: packets
+/// come in on the bridge.
+pub fn without_address(is_ipv6: bool) -> Result<BTreeSet<u32>, NetlinkError> {
+    let mut socket = Socket::open(Protocol::Route, &[])?;
+    let request = Request { operation: "listing interfaces", kind: GET_LINK, body: &[0; LINK_FIXED] };
+    let mut links: BTreeSet<u32> = socket.dump_whole(request, routed_link)?.into_iter().collect();
+    for found in addresses()?.iter().filter(|found| found.address.is_ipv6() == is_ipv6) {
+        links.remove(&found.interface);
+    }
+    Ok(links)
+}
+
 /// Deletes an interface with its addresses.
 pub fn delete(interface: u32) -> Result<(), NetlinkError> {
     let mut body = [0; LINK_FIXED];
@@ -94,6 +106,16 @@ pub(crate) fn link(message: &Message<'_>) -> Option<(u32, String)> {
     let name = message.attributes(LINK_FIXED).text(LINK_NAME)?.to_owned();
     let index = link_index(message)?;
     (message.kind == NEW_LINK).then_some((index, name))
+}
+
+/// The index of an interface that is up and neither loopback nor part of another.
+fn routed_link(message: &Message<'_>) -> Option<u32> {
+    const UP: u32 = 1;
+    const LOOPBACK: u32 = 8;
+    const MASTER: u16 = 10;
+    let flags = u32::from_ne_bytes(*message.body.get(8..)?.first_chunk()?);
+    let is_routed = flags & (UP | LOOPBACK) == UP && message.attributes(LINK_FIXED).get(MASTER).is_none();
+    link_index(message).filter(|_| is_routed && message.kind == NEW_LINK)
 }
 
 /// The interface that a message is about, if it is about the interface as such and not about a port of a bridge.

@@ -26,6 +26,7 @@ pub mod port;
 pub mod probe;
 pub mod profiling;
 pub mod sandbox;
+pub mod sockets;
 pub mod subprocess;
 pub mod sys;
 pub mod sysctl;

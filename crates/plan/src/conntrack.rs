@@ -73,6 +73,17 @@ impl StaleFlows {
         stale.with_host_addresses(plan)
     }
 
+    /// The same where a process of this host relays: answers come from its addresses, and these ports are in use.
+    #[must_use]
+    pub fn answered_by_host(mut self, ports: impl Fn(&FrontendKey) -> Vec<u16>) -> Self {
+        for (key, serving) in &mut self.serving {
+            let ports = ports(key);
+            let answers = self.host_addresses.iter().flat_map(|ip| ports.iter().map(|port| (*ip, *port)));
+            *serving = answers.collect();
+        }
+        self
+    }
+
     /// Whether no flow can be stale.
     pub fn is_empty(&self) -> bool {
         self.serving.is_empty() && self.removed.is_empty() && self.missed.is_empty()

@@ -2,7 +2,7 @@
 //!
 //! Claims only: conflicts with other Services are resolved in [`crate::conflicts`].
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::pools::Availability;
 use crate::reasons::Reasons;
 use crate::topology::NodeLocation;
 use crate::{
-    ExternalIps, Frontend, FrontendKey, FrontendKind, LoopbackNodePorts, Masquerade, NodeTraffic, PoolScope,
-    Quirk, Refusal, Shape, ShapeReason, UnclaimedFrontend,
+    ExternalIps, Frontend, FrontendKey, FrontendKind, LoopbackNodePorts, Masquerade, NodePortScope,
+    NodeTraffic, PoolScope, Quirk, Refusal, Shape, ShapeReason, UnclaimedFrontend,
 };
 
 /// What planning a Service depends on beyond the Service: this node.
@@ -142,6 +142,10 @@ impl<R: Reasons> Claims<'_, R> {
             LoopbackNodePorts::NotServed => None,
             LoopbackNodePorts::InKernel => {
                 node_ports.contains_ipv4_loopback().then(|| self.policy.external())
+            }
+            LoopbackNodePorts::Relayed => {
+                let nowhere = NodePortScope::Only(BTreeSet::new());
+                (self.context.node.loopback_addresses != nowhere).then(|| self.policy.external())
             }
             LoopbackNodePorts::ForwardedOrRejected
                 if node_ports.contains_explicit_loopback() && self.protocol() == Protocol::Tcp =>

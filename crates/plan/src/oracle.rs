@@ -187,7 +187,7 @@ fn refusal_elsewhere(node: &NodeTraffic, otherwise: Verdict) -> Verdict {
 fn is_served_on_loopback(node: &NodeTraffic, verdict: Verdict, to: IpAddr) -> bool {
     match node.loopback_node_ports {
         LoopbackNodePorts::NotServed => false,
-        LoopbackNodePorts::InKernel => is_in(&node.loopback_addresses, to),
+        LoopbackNodePorts::InKernel | LoopbackNodePorts::Relayed => is_in(&node.loopback_addresses, to),
         LoopbackNodePorts::ForwardedOrRejected => {
             !matches!(verdict, Verdict::Forward { .. }) || to == node.family.loopback()
         }

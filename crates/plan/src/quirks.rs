@@ -40,11 +40,16 @@ pub enum Quirk {
     /// ipvs: an endpoint on this node that gets its own packet back has it masqueraded even if the endpoint is not in use:
     /// connections to endpoints that leave go on.
     HairpinOfUnusedEndpoints,
+    /// userspace: this process accepts connections and connects to endpoints itself. They see an address of the node; TCP clients
+    /// that are refused are reset, UDP ones get no answer; SCTP is left alone.
+    RelayedByProcess,
+    /// userspace: the host's own packets to an external IP that is not the node's leave the node.
+    HostBypassesExternalIps,
 }
 
 /// A set of quirks.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Quirks(u16);
+pub struct Quirks(u32);
 
 impl Quirks {
     /// None: the table as it stands.
@@ -71,12 +76,15 @@ impl Quirks {
         Quirk::HairpinOfUnusedEndpoints,
     ]);
 
+    /// What kube-proxy's userspace mode did, with policies, source ranges and `nodePortAddresses`, which it ignored.
+    pub const USERSPACE: Self = Self::of(&[Quirk::RelayedByProcess, Quirk::HostBypassesExternalIps]);
+
     /// A set of the given quirks.
     pub const fn of(quirks: &[Quirk]) -> Self {
         let mut bits = 0;
         let mut at = 0;
         while at < quirks.len() {
-            bits |= 1 << quirks[at] as u16;
+            bits |= 1 << quirks[at] as u32;
             at += 1;
         }
         Self(bits)
@@ -84,7 +92,7 @@ impl Quirks {
 
     /// Whether a quirk is among them.
     pub const fn has(self, quirk: Quirk) -> bool {
-        self.0 & (1 << quirk as u16) != 0
+        self.0 & (1 << quirk as u32) != 0
     }
 }
 
@@ -95,6 +103,7 @@ impl fmt::Debug for Quirks {
             Self::NFTABLES => "nftables",
             Self::IPTABLES => "iptables",
             Self::IPVS => "ipvs",
+            Self::USERSPACE => "userspace",
             _ => return write!(f, "Quirks({:#b})", self.0),
         };
         write!(f, "Quirks({name})")

@@ -62,6 +62,12 @@ impl Rules {
         Self { exceptions, otherwise: self.otherwise }
     }
 
+    pub(crate) fn map(mut self, verdict: impl Fn(Verdict) -> Verdict) -> Self {
+        self.exceptions.iter_mut().for_each(|(_, then)| *then = verdict(*then));
+        self.otherwise = verdict(self.otherwise);
+        self
+    }
+
     /// The rules in the order in which they are tried; the last is for [`TrafficSource::Anyone`].
     pub fn iter(&self) -> impl Iterator<Item = (&TrafficSource, Verdict)> {
         let exceptions = self.exceptions.iter().map(|(source, verdict)| (source, *verdict));

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use ferrule_model::Protocol;
 use ipnet::IpNet;
 
 use crate::rules::{Rules, TrafficSource, Verdict};
@@ -131,6 +132,27 @@ impl From<Outsiders> for Verdict {
 impl Frontend {
     /// Who may use it how: the shape, the ranges and the node's settings as one list.
     pub fn rules(&self, key: &FrontendKey, node: &NodeTraffic) -> Rules {
+        let rules = self.rules_in_kernel(key, node);
+        if !node.quirks.has(Quirk::RelayedByProcess) {
+            return rules;
+        }
+        let rules = rules.map(|verdict| relayed(verdict, self.owner.protocol));
+        if self.is_left_to_network(key, node) {
+            return rules.preceded_by(TrafficSource::ThisHost, Verdict::Pass);
+        }
+        rules
+    }
+
+    /// Whether the host's own packets leave the node: see [`Quirk::HostBypassesExternalIps`].
+    fn is_left_to_network(&self, key: &FrontendKey, node: &NodeTraffic) -> bool {
+        let is_external = match self.kind {
+            FrontendKind::ExternalIp => true,
+            FrontendKind::LoadBalancer { .. } | FrontendKind::ClusterIp | FrontendKind::NodePort => false,
+        };
+        is_external && is_elsewhere(key, node) && node.quirks.has(Quirk::HostBypassesExternalIps)
+    }
+
+    fn rules_in_kernel(&self, key: &FrontendKey, node: &NodeTraffic) -> Rules {
         let rules = match self.shape {
             Shape::Refuse(refusal) if self.is_bypassed_by_host(key, node) => {
                 Rules::new(vec![(TrafficSource::ThisHost, Verdict::Pass)], refusal.into())
@@ -157,17 +179,33 @@ impl Frontend {
 
     /// Whether the host's own packets pass a refusal: see [`Quirk::HostBypassesExternalRefusals`].
     fn is_bypassed_by_host(&self, key: &FrontendKey, node: &NodeTraffic) -> bool {
-        let is_elsewhere = match key {
-            FrontendKey::Address(ip, ..) => !node.host_addresses.contains(ip),
-            FrontendKey::UnmatchedPorts(_)
-            | FrontendKey::NodePort(..)
-            | FrontendKey::LoopbackNodePort(..) => false,
-        };
         let is_external = match self.kind {
             FrontendKind::LoadBalancer { .. } | FrontendKind::ExternalIp => true,
             FrontendKind::ClusterIp | FrontendKind::NodePort => false,
         };
-        is_elsewhere && is_external && node.quirks.has(Quirk::HostBypassesExternalRefusals)
+        is_external && is_elsewhere(key, node) && node.quirks.has(Quirk::HostBypassesExternalRefusals)
+    }
+}
+
+/// Whether it is an address that is not the node's own.
+fn is_elsewhere(key: &FrontendKey, node: &NodeTraffic) -> bool {
+    match key {
+        FrontendKey::Address(ip, ..) => !node.host_addresses.contains(ip),
+        FrontendKey::UnmatchedPorts(_) | FrontendKey::NodePort(..) | FrontendKey::LoopbackNodePort(..) => {
+            false
+        }
+    }
+}
+
+/// What a process that relays makes of a verdict.
+fn relayed(verdict: Verdict, protocol: Protocol) -> Verdict {
+    match (verdict, protocol) {
+        (Verdict::Pass, _) | (_, Protocol::Sctp) => Verdict::Pass,
+        (Verdict::Forward { pool, .. }, Protocol::Tcp | Protocol::Udp) => {
+            Verdict::Forward { pool, masquerade: true }
+        }
+        (Verdict::Drop | Verdict::Reject, Protocol::Tcp) => Verdict::Reject,
+        (Verdict::Drop | Verdict::Reject, Protocol::Udp) => Verdict::Drop,
     }
 }
 

@@ -292,6 +292,7 @@ impl fmt::Display for LoopbackNodePorts {
         f.write_str(match self {
             Self::NotServed => "not served",
             Self::InKernel => "in the kernel",
+            Self::Relayed => "relayed by this process",
             Self::ForwardedOrRejected => "forwarded or rejected",
         })
     }

@@ -117,6 +117,8 @@ pub enum LoopbackNodePorts {
     NotServed,
     /// Served by the kernel, IPv4 only, where `nodePortAddresses` reaches loopback (iptables mode).
     InKernel,
+    /// Served by a process of ours in both families, where `nodePortAddresses` reaches loopback (userspace mode).
+    Relayed,
     /// TCP forwarded by a process of ours where loopback is listed outright, all else rejected (nftables mode with
     /// gate `KubeProxyNFTablesLocalhostNodePorts`).
     ForwardedOrRejected,

@@ -46,6 +46,7 @@ pub struct NetWorld {
     // Dropped before the namespaces.
     _servers: Servers,
     wired: Wired,
+    refusal: Seen,
 }
 
 /// Errors of building and using a world.
@@ -93,7 +94,18 @@ impl NetWorld {
             }
         }
         servers.extend(Server::open_all(&wired.beyond, &beyond)?);
-        Ok(Self { spec, _servers: Servers::start(servers)?, wired })
+        Ok(Self { spec, _servers: Servers::start(servers)?, wired, refusal: Seen::Refused })
+    }
+
+    /// The same with a node whose proxy is a process: it accepts connections before it refuses them.
+    #[must_use]
+    pub fn relaying(self) -> Self {
+        Self { refusal: Seen::AcceptedThenReset, ..self }
+    }
+
+    /// What a client sees that is refused.
+    fn refusal(&self) -> &Seen {
+        &self.refusal
     }
 
     /// The hosts of this world.

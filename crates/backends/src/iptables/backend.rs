@@ -203,8 +203,9 @@ impl Backend for Iptables {
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
         let leftover = |what, objects| Leftover { mode: ProxyMode::Iptables, what, objects };
         let has_rules_here = |in_use: &&InUse| match in_use.mode {
-            ProxyMode::Nftables => false,
-            ProxyMode::Iptables | ProxyMode::Ipvs | ProxyMode::Userspace => true,
+            // userspace mode has chains of its own.
+            ProxyMode::Nftables | ProxyMode::Userspace => false,
+            ProxyMode::Iptables | ProxyMode::Ipvs => true,
         };
         let Some(in_use) = in_use.filter(has_rules_here) else {
             let removed = remove_leftovers()?;

@@ -56,6 +56,9 @@ const OF_IPVS: [&str; 5] = [
     "KUBE-IPVS-OUT-FILTER",
 ];
 
+/// Those of userspace mode, which no other mode has.
+const OF_USERSPACE: [(&str, &str); 6] = crate::userspace::CHAINS;
+
 /// Those that both have, with other rules in them: which ones, the mode that runs has seen to.
 const OF_BOTH: [(&str, &str); 5] = [
     ("nat", "KUBE-SERVICES"),
@@ -81,6 +84,8 @@ pub(super) enum Whose {
     Ipvs,
     /// Those of iptables mode that ipvs mode does not have.
     Iptables,
+    /// Those of userspace mode.
+    Userspace,
 }
 
 /// Rules that could not be removed.
@@ -137,6 +142,11 @@ pub fn remove_ipvs_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Ipvs)
 }
 
+/// The same for what userspace mode left.
+pub fn remove_userspace_leftovers() -> Result<Removed, LeftoverError> {
+    remove_everywhere(Whose::Userspace)
+}
+
 fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
     let (mut removed, mut failed) = (Removed::default(), None);
     for family in [Family::Ip, Family::Ip6] {
@@ -189,11 +199,15 @@ fn remove(access: TableAccess, whose: Whose) -> Result<Removed, LeftoverCause> {
     let tables = &mut access.open()?;
     // With our own rules there too, reading all of them would take long in a large cluster. The `legacy` variant is read faster,
     // and asking it for a chain would load its tables.
-    let ask_first = whose == Whose::Ipvs && access.variant() == Some(Variant::Nft);
-    if ask_first && !has_ipvs_chains(tables)? {
+    let needs_no_setting = match whose {
+        Whose::Ipvs | Whose::Userspace => true,
+        Whose::Both | Whose::BothUnguarded | Whose::Iptables => false,
+    };
+    let ask_first = needs_no_setting && access.variant() == Some(Variant::Nft);
+    if ask_first && !has_chains(tables, whose)? {
         return Ok(Removed::default());
     }
-    if whose == Whose::Ipvs || access.family() == Family::Ip6 {
+    if needs_no_setting || access.family() == Family::Ip6 {
         return Ok(Removed { chains: remove_rules(tables, whose)?, localnet_is_off: false });
     }
     let Some(saved) = if_present(tables.save())? else { return Ok(Removed::default()) };
@@ -228,15 +242,14 @@ fn remove_saved(tables: &mut impl XTables, saved: &Saved, whose: Whose) -> Resul
     Ok(removal.chains)
 }
 
-/// Whether there is anything of ipvs mode, asked chain by chain.
-fn has_ipvs_chains(tables: &mut impl XTables) -> Result<bool, IptablesError> {
-    for (table, chains) in CHAINS {
-        for chain in chains.iter().filter(|chain| OF_IPVS.contains(chain)) {
-            match if_present(tables.chain_rules(table, chain))? {
-                None => return Ok(false),
-                Some(None) => {}
-                Some(Some(_)) => return Ok(true),
-            }
+/// Whether there is anything of them, asked chain by chain.
+fn has_chains(tables: &mut impl XTables, whose: Whose) -> Result<bool, IptablesError> {
+    let fixed = CHAINS.iter().flat_map(|(table, chains)| chains.iter().map(|chain| (*table, *chain)));
+    for (table, chain) in fixed.chain(OF_USERSPACE).filter(|(table, chain)| whose.has(table, chain)) {
+        match if_present(tables.chain_rules(table, chain))? {
+            None => return Ok(false),
+            Some(None) => {}
+            Some(Some(_)) => return Ok(true),
         }
     }
     Ok(false)
@@ -324,6 +337,7 @@ impl Whose {
             Self::Both => is_fixed || of_services,
             Self::BothUnguarded => (is_fixed && chain != LOCALNET) || of_services,
             Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
+            Self::Userspace => OF_USERSPACE.contains(&(table, chain)),
             Self::Iptables => {
                 let is_shared = OF_BOTH.contains(&(table, chain)) || OF_IPVS.contains(&chain);
                 is_fixed && !is_shared || of_services
@@ -334,7 +348,7 @@ impl Whose {
     /// A jump to a chain that stays.
     fn stale_jump(self) -> Option<CanonicalRule> {
         match self {
-            Self::Both | Self::BothUnguarded => None,
+            Self::Both | Self::BothUnguarded | Self::Userspace => None,
             Self::Ipvs => Some(CanonicalRule::parse(JUMP_OF_IPVS)),
             Self::Iptables => Some(CanonicalRule::parse(JUMP_OF_IPTABLES)),
         }

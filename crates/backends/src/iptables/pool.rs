@@ -108,7 +108,7 @@ pub(super) fn local_pods(node: &NodeTraffic) -> Option<[RuleText; 2]> {
 
 /// Every interface whose name begins so: for iptables that is a plus sign behind it. Where there is no room for one, there is
 /// none for a longer name either.
-fn beginning_with(prefix: &str) -> Quoted {
+pub(crate) fn beginning_with(prefix: &str) -> Quoted {
     const MAX_INTERFACE_NAME: usize = 15;
     let wildcard = if prefix.len() < MAX_INTERFACE_NAME { "+" } else { "" };
     Quoted::new(&format!("{prefix}{wildcard}"))

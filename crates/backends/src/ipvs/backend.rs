@@ -167,10 +167,10 @@ impl Backend for Ipvs {
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
         let chains = match in_use.map(|in_use| in_use.mode) {
-            Some(ProxyMode::Ipvs | ProxyMode::Userspace) => return Ok(Vec::new()),
+            Some(ProxyMode::Ipvs) => return Ok(Vec::new()),
             Some(ProxyMode::Iptables) => iptables::remove_ipvs_leftovers().map(|removed| removed.chains),
             // Its chains went with those of iptables mode: many are used by both.
-            Some(ProxyMode::Nftables) | None => Ok(0),
+            Some(ProxyMode::Nftables | ProxyMode::Userspace) | None => Ok(0),
         };
         let objects = remove_sets()?;
         let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };

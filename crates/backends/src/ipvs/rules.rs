@@ -9,7 +9,7 @@ use ferrule_model::{IpFamily, Protocol};
 use ferrule_plan::{LocalPods, NodeTraffic};
 
 use super::sets::{AddressSet, SETS};
-use crate::static_rules::{Jump, RuleOrder, StaticChain, StaticRules};
+use crate::static_rules::{Jump, Position, RuleOrder, StaticChain, StaticRules};
 
 const PORTALS: &str = r#"-m comment --comment "kubernetes service portals" -j KUBE-SERVICES"#;
 const POSTROUTING: &str = r#"-m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING"#;
@@ -21,15 +21,15 @@ const OUT_ACCESS: &str = r#"-m comment --comment "kubernetes ipvs access filter"
 
 /// Each is put at the top if it is missing, in this order.
 pub(super) const JUMPS: [Jump; 9] = [
-    Jump { table: "nat", from: "OUTPUT", rule: PORTALS },
-    Jump { table: "nat", from: "PREROUTING", rule: PORTALS },
-    Jump { table: "nat", from: "POSTROUTING", rule: POSTROUTING },
-    Jump { table: "filter", from: "FORWARD", rule: FORWARD },
-    Jump { table: "filter", from: "INPUT", rule: HEALTH },
-    Jump { table: "filter", from: "INPUT", rule: FIREWALL },
-    Jump { table: "filter", from: "FORWARD", rule: FIREWALL },
-    Jump { table: "filter", from: "INPUT", rule: ACCESS },
-    Jump { table: "filter", from: "OUTPUT", rule: OUT_ACCESS },
+    Jump { table: "nat", from: "OUTPUT", at: Position::First, rule: PORTALS },
+    Jump { table: "nat", from: "PREROUTING", at: Position::First, rule: PORTALS },
+    Jump { table: "nat", from: "POSTROUTING", at: Position::First, rule: POSTROUTING },
+    Jump { table: "filter", from: "FORWARD", at: Position::First, rule: FORWARD },
+    Jump { table: "filter", from: "INPUT", at: Position::First, rule: HEALTH },
+    Jump { table: "filter", from: "INPUT", at: Position::First, rule: FIREWALL },
+    Jump { table: "filter", from: "FORWARD", at: Position::First, rule: FIREWALL },
+    Jump { table: "filter", from: "INPUT", at: Position::First, rule: ACCESS },
+    Jump { table: "filter", from: "OUTPUT", at: Position::First, rule: OUT_ACCESS },
 ];
 
 /// A load balancer's address that this node may not use.

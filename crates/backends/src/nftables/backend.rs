@@ -90,8 +90,8 @@ impl Backend for Nftables {
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
         match in_use.map(|in_use| in_use.mode) {
-            Some(ProxyMode::Nftables | ProxyMode::Userspace) => return Ok(Vec::new()),
-            Some(ProxyMode::Iptables | ProxyMode::Ipvs) | None => {}
+            Some(ProxyMode::Nftables) => return Ok(Vec::new()),
+            Some(ProxyMode::Iptables | ProxyMode::Ipvs | ProxyMode::Userspace) | None => {}
         }
         let [v4, v6] = IpFamily::BOTH.map(remove_table);
         let objects = usize::from(v4?) + usize::from(v6?);

@@ -13,6 +13,22 @@ mod restarts;
 #[path = "../support/mod.rs"]
 mod support;
 
+/// Modes in which this process relays: what ends with it cannot be found by another start.
+mod userspace {
+    use crate::mode::USERSPACE;
+    use crate::{packets, random_worlds};
+
+    #[test]
+    fn packets_of_the_stories_find_what_the_oracle_says() {
+        packets::check(&USERSPACE);
+    }
+
+    #[test]
+    fn random_worlds_answer_packets_as_the_oracle_says() {
+        random_worlds::check(&USERSPACE);
+    }
+}
+
 /// Runs every test for each of these modes, in a module of the mode's name.
 macro_rules! test_modes {
     ($($name:ident: $mode:expr;)*) => {$(

@@ -6,14 +6,14 @@ use std::{env, thread};
 
 use ferrule_backends::iptables::Iptables;
 use ferrule_backends::{
-    Backend, Dataplane, IpvsOptions, ModeOptions, SyncOutcome, SyncReport, Trigger, backend,
+    Backend, Dataplane, IpvsOptions, ModeOptions, SyncOutcome, SyncReport, Trigger, UserspaceOptions, backend,
 };
 use ferrule_kernel::iptables::{AccessPolicy, Variant};
 use ferrule_kernel::sys::enter_new_network_namespace;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{FamilyPlan, LoopbackNodePorts, NodePortScope, PlanDelta, ProxyMode};
 use ferrule_testkit::World;
-use ferrule_testkit::netns::{NetWorld, or_skip};
+use ferrule_testkit::netns::{NetSpec, NetWorld, or_skip};
 
 /// A proxy mode, or a variant of one, and what its tests differ in.
 pub struct Mode {
@@ -96,6 +96,18 @@ pub const IPVS: Mode = Mode {
         command: &["ipvsadm", "-D", "-t", "10.96.0.1:80"],
         diff: &["ipvsadm -A -t 10.96.0.1:80 -s rr", "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.1:8080 -m -w 1"],
     },
+};
+
+pub const USERSPACE: Mode = Mode {
+    kind: ProxyMode::Userspace,
+    variant: None,
+    programs: &["iptables-nft", "nft"],
+    stories: "packets-userspace",
+    min_packets: 80,
+    random_worlds: 100,
+    seed: 16,
+    listing: &["nft", "-s", "list", "ruleset"],
+    damage: Damage { command: &["iptables-nft", "-t", "nat", "-F", "KUBE-PORTALS-HOST"], diff: &[] },
 };
 
 const MARK_RULE: &[&str] =
@@ -198,15 +210,28 @@ impl Mode {
     }
 
     /// Brings the node of a network in line with a world, in every family, and makes sure that another start has nothing to do.
-    pub fn program(&self, net: &NetWorld, world: &World) {
+    /// A mode that relays serves as long as the result lives; the rules of others stay without it.
+    #[must_use]
+    pub fn program(&self, net: &NetWorld, world: &World) -> PerFamily<Box<dyn Dataplane>> {
         let started = || {
-            sync_all(&mut self.start(world), world);
-            sync_all(&mut self.start(world), world)
+            let mut dataplanes = self.start(world);
+            sync_all(&mut dataplanes, world);
+            if self.kind != ProxyMode::Userspace {
+                dataplanes = self.start(world);
+            }
+            (sync_all(&mut dataplanes, world), dataplanes)
         };
-        let again = net.node().run(started).expect("the node's namespace");
+        let (again, dataplanes) = net.node().run(started).expect("the node's namespace");
         for report in again {
             assert_eq!((report.outcome, report.commits), (SyncOutcome::UpToDate, 0), "{report:?}");
         }
+        dataplanes
+    }
+
+    /// Hosts to send packets between.
+    pub fn network(&self, spec: NetSpec) -> NetWorld {
+        let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
+        if self.kind == ProxyMode::Userspace { net.relaying() } else { net }
     }
 
     /// Has another program do something to the rules.
@@ -247,6 +272,7 @@ pub fn options(world: &World) -> ModeOptions {
         localhost_node_ports: world.family(IpFamily::V4).is_some_and(serves_loopback),
         node_port_blocks: Vec::new(),
         ipvs: IpvsOptions::default(),
+        userspace: UserspaceOptions::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ferrule_testkit::netns::{NetSpec, NetWorld, Question};
+use ferrule_testkit::netns::{NetSpec, Question};
 use ferrule_testkit::{Scene, Story, stories_in};
 
 use crate::mode::Mode;
@@ -39,11 +39,10 @@ struct Sent {
 fn send(mode: &Mode, path: &Path, sent: &mut Sent) {
     let text = fs::read_to_string(path).expect("a story file");
     let scenes = Story::parse(&text).and_then(|story| story.scenes()).expect("a story that runs");
-    let net =
-        NetWorld::build(NetSpec::of_scenes(&scenes)).map_err(|error| error.with_sources()).expect("a world");
+    let net = mode.network(NetSpec::of_scenes(&scenes));
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     for scene in &scenes {
-        mode.program(&net, &scene.world);
+        let _serving = mode.program(&net, &scene.world);
         let answers = net.ask(&questions(scene)).expect("probes");
         sent.agreed += answers.agreed;
         sent.unasked.extend(answers.unasked.iter().map(|question| format!("{name}: {question}")));

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ferrule_backends::ModeOptions;
 use ferrule_model::{Change, EndpointSlice, IpFamily, Protocol};
 use ferrule_plan::{FrontendKey, LocalDetection, NodeView, Packet};
-use ferrule_testkit::netns::{NetSpec, NetWorld, Question};
+use ferrule_testkit::netns::{NetSpec, Question};
 use ferrule_testkit::{World, random};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -31,10 +31,10 @@ pub fn check(mode: &Mode) {
     let worlds = worlds.unwrap_or(mode.random_worlds);
     let (mut agreed, mut wrong) = (0, Vec::new());
     for round in 0..worlds.div_ceil(WORLDS_PER_NET) {
-        let net = NetWorld::build(hosts()).map_err(|error| error.with_sources()).expect("a world");
+        let net = mode.network(hosts());
         for number in 0..WORLDS_PER_NET.min(worlds - round * WORLDS_PER_NET) {
             let world = world(mode, &mut runner);
-            mode.program(&net, &world);
+            let _serving = mode.program(&net, &world);
             let answers = net.ask(&questions(&world, &mut runner)).expect("probes");
             agreed += answers.agreed;
             let at = round * WORLDS_PER_NET + number;

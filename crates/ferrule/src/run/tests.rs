@@ -51,6 +51,7 @@ impl Running {
                 localhost_node_ports: false,
                 node_port_blocks: Vec::new(),
                 ipvs: ferrule_backends::IpvsOptions::default(),
+                userspace: ferrule_backends::UserspaceOptions::default(),
             };
             let opened = backend.open(&[IpFamily::V4], &options).expect("memory");
             let metrics = Metrics::new(&Gates::default(), backend.metrics()).expect("declarations");

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ferrule_backends::{Backend, IpvsOptions, ModeOptions};
+use ferrule_backends::{Backend, IpvsOptions, ModeOptions, PortRange, UserspaceOptions};
 use ferrule_kernel::ipvs::Timeouts;
 use ferrule_model::{IpFamily, Node, NodeIps, NodeName};
 use ferrule_plan::NodeView;
 
 use crate::http::ListenAddresses;
 use ferrule_config::resolve::{local_detection, node_ports};
-use ferrule_config::settings::{IpvsSettings, KernelValue, Settings};
+use ferrule_config::settings::{self, IpvsSettings, KernelValue, Settings, UserspaceSettings};
 
 /// What is known of this node beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,18 @@ pub(super) fn mode_options(settings: &Settings, host_ips: &[IpAddr]) -> ModeOpti
         localhost_node_ports: settings.localhost_node_ports,
         node_port_blocks: node_ports(&settings.node_port_addresses, &ips).blocks,
         ipvs: ipvs_options(&settings.ipvs),
+        userspace: userspace_options(settings),
     }
+}
+
+fn userspace_options(settings: &Settings) -> UserspaceOptions {
+    let UserspaceSettings { ports, udp_idle_timeout } = settings.userspace;
+    let ports = match ports {
+        settings::PortRange::Any => PortRange::Any,
+        settings::PortRange::Between { first, last } => PortRange::Between { first, last },
+    };
+    let bind_address = Some(settings.bind_address).filter(|ip| !ip.is_unspecified());
+    UserspaceOptions { ports, udp_idle_timeout, bind_address }
 }
 
 fn ipvs_options(settings: &IpvsSettings) -> IpvsOptions {

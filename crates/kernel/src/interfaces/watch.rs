@@ -59,6 +59,37 @@ impl AsFd for AddressWatch {
     }
 }
 
+/// Receives notifications of interfaces that come, go or change, and of their addresses.
+#[derive(Debug)]
+pub struct LinkWatch {
+    socket: Socket,
+}
+
+impl LinkWatch {
+    /// Receives every change from now on.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Ok(Self { socket: Socket::open(Protocol::Route, &[LINKS, IPV4_ADDRESSES, IPV6_ADDRESSES])? })
+    }
+
+    /// Whether anything changed since the last call, without waiting. To wait, poll the descriptor for reading.
+    pub fn changed(&mut self) -> Result<bool, NetlinkError> {
+        let mut changed = false;
+        loop {
+            match self.socket.receive_now(|_| changed = true)? {
+                Incoming::Messages => {}
+                Incoming::Overrun => changed = true,
+                Incoming::Nothing => return Ok(changed),
+            }
+        }
+    }
+}
+
+impl AsFd for LinkWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 /// What became of one interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceEvents {

@@ -28,6 +28,8 @@ pub enum Seen {
     },
     /// A reset, or an ICMP port unreachable.
     Refused,
+    /// The connection was accepted, then reset before an answer.
+    AcceptedThenReset,
     /// No response within the timeout.
     Silent,
     /// It could not be sent, or the response is another one.
@@ -41,6 +43,7 @@ impl fmt::Display for Seen {
         match self {
             Self::Answered { by, source_seen } => write!(f, "answered by {by}, which saw {source_seen}"),
             Self::Refused => f.write_str("refused"),
+            Self::AcceptedThenReset => f.write_str("accepted, then reset"),
             Self::Silent => f.write_str("silence"),
             Self::Otherwise(what) => f.write_str(what),
             Self::Unsupported(why) => write!(f, "not sent: {why}"),
@@ -208,6 +211,7 @@ fn answer(packet: &Packet, received: &[u8]) -> Option<Seen> {
 fn failed(error: &io::Error) -> Seen {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Seen::Refused,
+        io::ErrorKind::ConnectionReset => Seen::AcceptedThenReset,
         _ => Seen::Otherwise(error.to_string()),
     }
 }

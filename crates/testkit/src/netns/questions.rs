@@ -182,7 +182,7 @@ impl NetWorld {
         let packet = &question.packet;
         match (&question.expected, seen) {
             (Outcome::Dropped, seen) => *seen == Seen::Silent,
-            (Outcome::Rejected, seen) => *seen == Seen::Refused,
+            (Outcome::Rejected, seen) => seen == self.refusal(),
             (Outcome::Untouched, seen) => *seen == self.without_rules(packet),
             (Outcome::Forwarded { to, .. }, Seen::Answered { by, source_seen }) => {
                 to.iter().any(|delivery| {

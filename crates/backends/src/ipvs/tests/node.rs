@@ -13,7 +13,9 @@ use crate::ipvs::dataplane::IpvsDataplane;
 use crate::ipvs::kernel::{INTERFACE, Kernel};
 use crate::ipvs::options::LiveOptions;
 use crate::ipvs::sets::specs;
-use crate::{BackendError, Dataplane, IpvsOptions, ModeOptions, SyncReport, Trigger, table_family};
+use crate::{
+    BackendError, Dataplane, IpvsOptions, ModeOptions, SyncReport, Trigger, UserspaceOptions, table_family,
+};
 
 /// A node with a plan, a dataplane and what it writes to.
 pub struct Node {
@@ -58,8 +60,13 @@ impl Node {
         world.say(&format!("{node}\n{facts}")).expect("facts");
         world.settle();
         let sync_period = Duration::from_secs(30);
-        let options =
-            ModeOptions { sync_period, localhost_node_ports: false, node_port_blocks: Vec::new(), ipvs };
+        let options = ModeOptions {
+            sync_period,
+            localhost_node_ports: false,
+            node_port_blocks: Vec::new(),
+            ipvs,
+            userspace: UserspaceOptions::default(),
+        };
         let options = LiveOptions::new(&options);
         let (kernel, tables) = (FakeIpvsKernel::new(), MemoryTables::new(table_family(family)));
         let dataplane = dataplane(&kernel, &tables, family, &options);

@@ -1,0 +1,198 @@
+//! userspace mode as a [`Backend`].
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ferrule_kernel::iptables::{AccessPolicy, TableAccess, legacy};
+use ferrule_kernel::nft::Subscription;
+use ferrule_model::{IpFamily, PerFamily};
+use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
+use ferrule_relay::{Relay, RelayOptions};
+
+use super::dataplane::{AnyTables, Parts, UserspaceDataplane};
+use super::metrics::{METRICS, scrape_sources};
+use super::portals::Portals;
+use super::rules::{CHAINS, JUMPS};
+use super::sockets::Sockets;
+use super::steering;
+use crate::family::table_family;
+use crate::foreign_commits::{self, Own};
+use crate::metrics::{MetricDeclaration, ScrapeSource};
+use crate::static_rules::{StaticWatch, WatchedTables};
+use crate::{
+    Advice, Backend, BackendError, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened, Probe, Rights,
+    RuleEventSink, Severity, UserspaceOptions, iptables,
+};
+
+/// userspace mode.
+#[derive(Default)]
+pub struct Userspace {
+    policy: AccessPolicy,
+    access: Option<PerFamily<TableAccess>>,
+    relay: Option<Arc<Relay>>,
+    opened: Vec<OpenedFamily>,
+    log: RelayLog,
+}
+
+struct OpenedFamily {
+    family: IpFamily,
+    access: TableAccess,
+    portid: Option<u32>,
+}
+
+impl Backend for Userspace {
+    fn mode(&self) -> ProxyMode {
+        ProxyMode::Userspace
+    }
+
+    fn set_iptables_access(&mut self, policy: AccessPolicy) {
+        self.policy = policy;
+    }
+
+    fn quirks(&self) -> Quirks {
+        Quirks::USERSPACE
+    }
+
+    fn loopback_node_ports(&self, _: &ModeOptions) -> LoopbackNodePorts {
+        LoopbackNodePorts::Relayed
+    }
+
+    fn metrics(&self) -> &'static [&'static MetricDeclaration] {
+        &METRICS
+    }
+
+    fn advice(&self, _: ModeChoice) -> Option<Advice> {
+        let text = "The userspace proxier was removed in Kubernetes 1.26. Ferrule keeps it; connections end when the proxy \
+                    ends, and endpoints see the node's address. nftables mode has neither drawback.";
+        Some(Advice { reason: "UserspaceMode", text })
+    }
+
+    fn rights(&self) -> Rights {
+        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: false }
+    }
+
+    fn probe(&mut self) -> Probe {
+        let choose = |family| TableAccess::choose(table_family(family), self.policy);
+        let (probe, usable) = iptables::probe_access("preparing userspace mode", choose);
+        self.access = Some(usable);
+        probe
+    }
+
+    fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
+        check_bind_address(&options.userspace)?;
+        let relay = Arc::new(start_relay(&options.userspace, &self.log)?);
+        let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
+        let usable = self.access.unwrap_or_default();
+        for (family, access) in usable.iter().filter(|(family, _)| families.contains(family)) {
+            let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
+            opened.notes.push(note.with_detail(access.name()));
+            let tables = access.open().map_err(|error| iptables::unopened(family, error))?;
+            let listen_ip = options.userspace.bind_address.filter(|ip| IpFamily::of(*ip) == family);
+            let sockets = Sockets::new(listen_ip.unwrap_or(any(family)), options.userspace.ports);
+            let dataplane = UserspaceDataplane::new(Parts {
+                family,
+                tables,
+                portals: Portals::new(Arc::clone(&relay)),
+                sockets,
+                listen_ip,
+                sync_period: options.sync_period,
+            });
+            self.opened.push(OpenedFamily { family, access: *access, portid: dataplane.portid() });
+            opened.dataplanes.set(family, Box::new(dataplane));
+        }
+        self.relay = Some(relay);
+        Ok(opened)
+    }
+
+    fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {
+        self.relay.as_ref().map(scrape_sources).unwrap_or_default()
+    }
+
+    fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
+        self.log.pass_to(&sink);
+        let all = self.opened.iter().map(|opened| opened.family).collect();
+        steering::watch(all, Arc::clone(&sink))?;
+        let mut families: Vec<WatchedTables<AnyTables>> = Vec::new();
+        for opened in self.opened.iter().filter(|opened| opened.portid.is_some()) {
+            let reader = opened.access.open().map_err(|error| iptables::unopened(opened.family, error))?;
+            families.push(WatchedTables { family: opened.family, reader });
+        }
+        // Where the kernel does not announce changes, rules are verified every period.
+        if families.is_empty() {
+            return Ok(());
+        }
+        let portids = self.opened.iter().filter_map(|opened| opened.portid).collect();
+        let own = Own { portids, subscription: Subscription::default() };
+        let watch = StaticWatch { families, chains: CHAINS.into_iter().collect(), jumps: &JUMPS };
+        foreign_commits::watch(own, watch, sink)
+    }
+
+    fn reconfigure(&mut self, options: &ModeOptions) -> Vec<Note> {
+        if let Some(relay) = &self.relay {
+            relay.set_udp_idle_timeout(options.userspace.udp_idle_timeout);
+        }
+        Vec::new()
+    }
+
+    fn in_use(&self) -> InUse {
+        let mut iptables = PerFamily::default();
+        for opened in &self.opened {
+            iptables.set(opened.family, opened.access);
+        }
+        InUse { mode: self.mode(), iptables }
+    }
+
+    fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        if in_use.is_some_and(|in_use| in_use.mode == self.mode()) {
+            return Ok(Vec::new());
+        }
+        let removed = iptables::remove_userspace_leftovers()?;
+        Ok(vec![Leftover { mode: ProxyMode::Userspace, what: "chains", objects: removed.chains }])
+    }
+}
+
+/// Packets are redirected to it, which loopback addresses do not accept.
+fn check_bind_address(options: &UserspaceOptions) -> Result<(), BackendError> {
+    match options.bind_address {
+        Some(ip) if ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST => {
+            Err(BackendError::new(format!(
+                "cannot proxy on localhost: bindAddress is {ip}, userspace mode needs an address of the node, or 0.0.0.0"
+            )))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn start_relay(options: &UserspaceOptions, log: &RelayLog) -> Result<Relay, BackendError> {
+    let log = log.clone();
+    let options = RelayOptions {
+        udp_idle_timeout: options.udp_idle_timeout,
+        notes: Some(Arc::new(move |note| log.note(&note))),
+        ..RelayOptions::default()
+    };
+    Relay::start(options).map_err(|error| BackendError::new("preparing userspace mode").caused_by(error))
+}
+
+fn any(family: IpFamily) -> IpAddr {
+    match family {
+        IpFamily::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        IpFamily::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Passes what the relay has to say on to the log, once there is one. Shared by clones.
+#[derive(Clone, Default)]
+pub(crate) struct RelayLog(Arc<Mutex<Option<Arc<dyn RuleEventSink>>>>);
+
+impl RelayLog {
+    pub(crate) fn pass_to(&self, sink: &Arc<dyn RuleEventSink>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(sink));
+    }
+
+    pub(crate) fn note(&self, note: &ferrule_relay::Note) {
+        let sink = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(sink) = sink {
+            sink.note(Note::new(Severity::Error, "Relaying connections").with_detail(note.to_string()));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Keeps one family's sockets, claims and rules in line with the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ferrule_kernel::iptables::IptablesError;
+use ferrule_kernel::port::XTables;
+use ferrule_model::{IpFamily, with_causes};
+use ferrule_plan::{FamilyPlan, FrontendKey, PlanDelta, StaleFlows};
+
+use super::claims::Claims;
+use super::host_address::HostAddress;
+use super::portals::Portals;
+use super::rules::{RuleInput, rules};
+use super::sockets::Sockets;
+use super::steering::Steering;
+use super::wanted::{Claim, Destination, PortalId, Route, Wanted, spec};
+use crate::iptables::metrics::RESTORE_FAILURES;
+use crate::metrics::Sample;
+use crate::static_rules::{StaticRules, StaticTables};
+use crate::{BackendError, Cost, Dataplane, Patch, Rejected, SyncOutcome, SyncReport, Trigger};
+
+/// One family's tables, whatever they are read and written by.
+pub(super) type AnyTables = Box<dyn XTables + Send>;
+
+/// One family in userspace mode.
+pub(super) struct UserspaceDataplane {
+    family: IpFamily,
+    tables: StaticTables<AnyTables>,
+    portals: Portals<PortalId>,
+    sockets: Sockets,
+    claims: Claims,
+    /// The address that sockets are bound to, unless they are bound to all.
+    listen_ip: Option<IpAddr>,
+    host_address: HostAddress,
+    sync_period: Duration,
+    /// What the last sync was for. Nothing before the first one and after a failure.
+    wanted: Option<Wanted>,
+    /// What could not be served after the last sync.
+    rejected: BTreeSet<String>,
+}
+
+/// What a family is made of.
+pub(super) struct Parts {
+    pub family: IpFamily,
+    pub tables: AnyTables,
+    pub portals: Portals<PortalId>,
+    pub sockets: Sockets,
+    pub listen_ip: Option<IpAddr>,
+    pub sync_period: Duration,
+}
+
+impl UserspaceDataplane {
+    /// Opens, reads and writes nothing yet.
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { family, tables, portals, sockets, listen_ip, sync_period } = parts;
+        Self {
+            family,
+            tables: StaticTables::new(tables),
+            portals,
+            sockets,
+            claims: Claims::new(family),
+            listen_ip,
+            host_address: HostAddress::new(family),
+            sync_period,
+            wanted: None,
+            rejected: BTreeSet::new(),
+        }
+    }
+
+    /// The netlink portid that notifications of our own rules carry, where there are any.
+    pub(super) fn portid(&self) -> Option<u32> {
+        self.tables.portid()
+    }
+
+    /// Other endpoints behind the same sockets: no rule changes.
+    fn change_endpoints(&mut self, plan: &FamilyPlan, delta: &PlanDelta) -> SyncReport {
+        let mut written = 0;
+        for id in delta.pools.keys() {
+            let portal = PortalId::Service(id.owner.clone(), id.scope);
+            let spec = spec(plan, &portal);
+            written += usize::from(self.portals.update(&portal, &spec));
+        }
+        SyncReport { written, outcome: SyncOutcome::Incremental, ..SyncReport::default() }
+    }
+
+    /// Sockets first, then the rules that lead to them; sockets that no rule leads to any more last.
+    fn bring_in_line(&mut self, plan: &FamilyPlan) -> Result<SyncReport, BackendError> {
+        let is_first = self.wanted.take().is_none();
+        let wanted = Wanted::from_plan(plan);
+        let mut rejected = unserved(&wanted);
+        let mut written = self.open(&wanted, &mut rejected);
+        let routes = self.claim(&wanted, &mut rejected);
+        let rules = self.rules(plan, &routes);
+        let correction = self.tables.sync(&rules).map_err(|error| self.failed(error))?;
+        written += correction.objects;
+        let removed = self.close(&wanted);
+        self.portals.purge_expired();
+        self.wanted = Some(wanted);
+        let outcome = match (written + removed, is_first) {
+            (0, _) => SyncOutcome::UpToDate,
+            (_, true) => SyncOutcome::Created,
+            (_, false) => SyncOutcome::Incremental,
+        };
+        let commits = usize::from(!correction.is_empty());
+        let rejected = self.report_rejected(rejected);
+        let quarantined = rejected.len();
+        Ok(SyncReport { written, removed, commits, outcome, rejected, quarantined, ..SyncReport::default() })
+    }
+
+    /// Opens what is missing, and gives every socket its endpoints; returns how many changed.
+    fn open(&mut self, wanted: &Wanted, rejected: &mut BTreeMap<String, String>) -> usize {
+        let mut changed = 0;
+        for (portal, spec) in &wanted.portals {
+            if self.portals.is_open(portal) {
+                changed += usize::from(self.portals.update(portal, spec));
+                continue;
+            }
+            let socket = self.sockets.bind(portal.protocol());
+            let served = socket.and_then(|socket| Ok(self.portals.serve(portal.clone(), socket, spec)?));
+            match served {
+                Ok(()) => changed += 1,
+                Err(error) => drop(rejected.insert(describe(portal), with_causes(&error))),
+            }
+        }
+        changed
+    }
+
+    /// Claims ports of the host; returns the routes that may be written.
+    fn claim<'a>(&mut self, wanted: &'a Wanted, rejected: &mut BTreeMap<String, String>) -> Vec<&'a Route> {
+        let failed = self.claims.update(&wanted.claims);
+        let mut others = BTreeSet::new();
+        for failure in failed {
+            let what = format!("{} port {}/{}", failure.owner, failure.claim.port, failure.claim.protocol);
+            rejected.insert(what, with_causes(&failure.error));
+            others.insert(failure.claim);
+        }
+        wanted.routes.iter().filter(|route| !others.contains(&claim_of(route))).collect()
+    }
+
+    fn rules(&mut self, plan: &FamilyPlan, routes: &[&Route]) -> StaticRules {
+        let ports = self.portals.addresses().map(|(portal, address)| (portal.clone(), address.port()));
+        let routes: Vec<Route> = routes.iter().copied().cloned().collect();
+        rules(&RuleInput {
+            routes: &routes,
+            ports: &ports.collect(),
+            listen_ip: self.listen_ip,
+            host_ip: self.host_address.among(&plan.node.host_addresses),
+            steering: Steering::needed(self.family),
+        })
+    }
+
+    fn close(&mut self, wanted: &Wanted) -> usize {
+        let closed = self.portals.close_others(|portal| wanted.portals.contains_key(portal));
+        for (portal, address) in &closed {
+            self.sockets.release(portal.protocol(), address.port());
+        }
+        closed.len()
+    }
+
+    fn report_rejected(&mut self, rejected: BTreeMap<String, String>) -> Vec<Rejected> {
+        let before = std::mem::take(&mut self.rejected);
+        self.rejected = rejected.keys().cloned().collect();
+        let report = |(what, reason): (String, String)| {
+            let is_repeated = before.contains(&what);
+            Rejected { what, reason, is_repeated }
+        };
+        rejected.into_iter().map(report).collect()
+    }
+
+    fn failed(&self, error: IptablesError) -> BackendError {
+        let counted = vec![Sample::increment(&RESTORE_FAILURES, self.family)];
+        BackendError::new("syncing the iptables rules")
+            .caused_by(error)
+            .in_family(self.family)
+            .counted(counted)
+    }
+
+    /// The ports of the sockets that a frontend's packets are sent to.
+    fn ports_of(&self, key: &FrontendKey) -> Vec<u16> {
+        let Some(wanted) = &self.wanted else { return Vec::new() };
+        let ports: BTreeMap<&PortalId, u16> =
+            self.portals.addresses().map(|(portal, address)| (portal, address.port())).collect();
+        let routes = wanted.routes.iter().filter(|route| route.is_of(key));
+        let mut found: Vec<u16> = routes.filter_map(|route| ports.get(&route.to).copied()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+impl Dataplane for UserspaceDataplane {
+    fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
+        match trigger {
+            Trigger::Changed(delta) if self.wanted.is_some() && is_about_endpoints(delta) => {
+                return Ok(self.change_endpoints(plan, delta));
+            }
+            Trigger::Changed(_) => {}
+            Trigger::Verify { .. } | Trigger::Repair { .. } => self.tables.doubt(),
+        }
+        self.bring_in_line(plan)
+    }
+
+    fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
+        let wanted = Wanted::from_plan(plan);
+        let mut lines = Vec::new();
+        for (portal, spec) in &wanted.portals {
+            match self.portals.spec(portal) {
+                None => lines.push(format!("listen for {}", describe(portal))),
+                Some(now) if now != spec => lines.push(format!("endpoints of {}", describe(portal))),
+                Some(_) => {}
+            }
+        }
+        let superfluous = self.portals.keys().filter(|portal| !wanted.portals.contains_key(portal));
+        lines.extend(superfluous.map(|portal| format!("close {}", describe(portal))));
+        let routes: Vec<&Route> = wanted.routes.iter().collect();
+        let rules = self.rules(plan, &routes);
+        let correction = self.tables.compare(&rules).map_err(|error| self.failed(error))?;
+        lines.extend(correction.text.as_str().lines().map(str::to_owned));
+        Ok(Patch { lines })
+    }
+
+    /// Ports that another process had may be free, and clients may be forgotten.
+    fn verify_interval(&self) -> Option<Duration> {
+        Some(self.sync_period)
+    }
+
+    fn cost(&self) -> Cost {
+        if self.tables.portid().is_some() { Cost::Cpu } else { Cost::WallClock }
+    }
+
+    /// Flows end at our sockets, whatever the endpoint behind them is.
+    fn forget_flows(&mut self, stale: StaleFlows) -> StaleFlows {
+        stale.answered_by_host(|key| self.ports_of(key))
+    }
+
+    fn shutdown(&mut self, grace: Duration) {
+        self.portals.drain(grace);
+    }
+}
+
+/// Whether only endpoints behind sockets changed.
+fn is_about_endpoints(delta: &PlanDelta) -> bool {
+    let is_same = |replaced: &ferrule_plan::Replaced<_>| replaced.was == replaced.now;
+    !delta.node && delta.frontends.values().all(is_same)
+}
+
+fn unserved(wanted: &Wanted) -> BTreeMap<String, String> {
+    let reason = "SCTP is not relayed in userspace mode; the other ports are served".to_owned();
+    wanted.unserved.iter().map(|owner| (owner.to_string(), reason.clone())).collect()
+}
+
+fn describe(portal: &PortalId) -> String {
+    match portal {
+        PortalId::Service(owner, _) => format!("{owner} ({})", owner.protocol),
+        PortalId::Refusing(protocol) => format!("clients that are refused ({protocol})"),
+    }
+}
+
+/// The claim that a route's destination would have.
+fn claim_of(route: &Route) -> Claim {
+    let (address, port) = match route.at {
+        Destination::NodePort(address, port) => (address, port),
+        Destination::Address(ip, port) | Destination::ExternalIp(ip, port) => (Some(ip), port),
+    };
+    Claim { address, protocol: route.owner.protocol, port }
+}
+
+impl Route {
+    fn is_of(&self, key: &FrontendKey) -> bool {
+        match (*key, self.at) {
+            (
+                FrontendKey::Address(ip, protocol, port),
+                Destination::Address(at, number) | Destination::ExternalIp(at, number),
+            ) => (ip, port) == (at, number) && protocol == self.owner.protocol,
+            (
+                FrontendKey::NodePort(protocol, port) | FrontendKey::LoopbackNodePort(protocol, port),
+                Destination::NodePort(_, number),
+            ) => port == number && protocol == self.owner.protocol,
+            (
+                FrontendKey::Address(..)
+                | FrontendKey::UnmatchedPorts(_)
+                | FrontendKey::NodePort(..)
+                | FrontendKey::LoopbackNodePort(..),
+                _,
+            ) => false,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The sockets that are served, each with the endpoints behind it.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ferrule_relay::{Pool, PoolLimits, Portal, Relay, RelayError};
+
+use super::wanted::PortalSpec;
+
+/// A bound socket that is not served yet.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+/// Why a socket is not served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SocketError {
+    #[error("{doing} {address}")]
+    Bind { doing: &'static str, address: SocketAddr, source: std::io::Error },
+    #[error("choosing a port: {0}")]
+    NoPort(#[from] ferrule_relay::ports::NoPortsLeft),
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+}
+
+/// Sockets by key.
+pub(crate) struct Portals<K> {
+    relay: Arc<Relay>,
+    open: BTreeMap<K, OpenPortal>,
+}
+
+struct OpenPortal {
+    portal: Portal,
+    pool: Arc<Pool>,
+    spec: PortalSpec,
+}
+
+impl<K: Ord + Clone> Portals<K> {
+    pub(crate) fn new(relay: Arc<Relay>) -> Self {
+        Self { relay, open: BTreeMap::new() }
+    }
+
+    pub(crate) fn is_open(&self, key: &K) -> bool {
+        self.open.contains_key(key)
+    }
+
+    /// The keys of all sockets.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.open.keys()
+    }
+
+    /// Where clients reach each socket.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&K, SocketAddr)> {
+        self.open.iter().map(|(key, open)| (key, open.portal.local_addr()))
+    }
+
+    /// Begins to serve a socket.
+    pub(crate) fn serve(&mut self, key: K, socket: Socket, spec: &PortalSpec) -> Result<(), RelayError> {
+        let pool = Pool::new(PoolLimits::default());
+        pool.set_affinity(spec.affinity);
+        pool.set_endpoints(spec.endpoints.clone());
+        let portal = match socket {
+            Socket::Tcp(listener) => self.relay.serve_tcp(listener, Arc::clone(&pool))?,
+            Socket::Udp(socket) => self.relay.serve_udp(socket, Arc::clone(&pool))?,
+        };
+        self.open.insert(key, OpenPortal { portal, pool, spec: spec.clone() });
+        Ok(())
+    }
+
+    /// Gives a socket other endpoints; returns whether it had others.
+    pub(crate) fn update(&mut self, key: &K, spec: &PortalSpec) -> bool {
+        let Some(open) = self.open.get_mut(key).filter(|open| open.spec != *spec) else { return false };
+        if open.spec.affinity != spec.affinity {
+            open.pool.set_affinity(spec.affinity);
+        }
+        if open.spec.endpoints != spec.endpoints {
+            open.pool.set_endpoints(spec.endpoints.clone());
+        }
+        open.spec = spec.clone();
+        true
+    }
+
+    /// What a socket has now.
+    pub(crate) fn spec(&self, key: &K) -> Option<&PortalSpec> {
+        self.open.get(key).map(|open| &open.spec)
+    }
+
+    /// Closes all but these; returns where clients reached those that were closed. TCP connections go on.
+    pub(crate) fn close_others(&mut self, stays: impl Fn(&K) -> bool) -> Vec<(K, SocketAddr)> {
+        let closed: Vec<K> = self.open.keys().filter(|key| !stays(key)).cloned().collect();
+        let closed = closed.into_iter().filter_map(|key| {
+            let open = self.open.remove(&key)?;
+            Some((key, open.portal.local_addr()))
+        });
+        closed.collect()
+    }
+
+    /// Frees what is remembered about clients that were not seen for long.
+    pub(crate) fn purge_expired(&self) {
+        let sticky = self.open.values().filter(|open| open.spec.affinity.is_some());
+        sticky.for_each(|open| open.pool.purge_expired());
+    }
+
+    /// Lets connections end by themselves, at most for this long. No new ones are accepted.
+    pub(crate) fn drain(&self, grace: std::time::Duration) {
+        self.relay.drain(grace);
+    }
+
+    /// Another descriptor of each socket, for a process that takes them over.
+    pub(crate) fn descriptors(&self) -> Vec<(K, OwnedFd)> {
+        let all = self.open.iter();
+        all.filter_map(|(key, open)| Some((key.clone(), open.portal.try_clone_socket().ok()?))).collect()
+    }
+}

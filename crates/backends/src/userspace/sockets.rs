@@ -1,0 +1,77 @@
+//! Binds the sockets of Service ports: any port, or one of `--proxy-port-range`.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+
+use ferrule_kernel::sockets::{bind_udp, listen_tcp};
+use ferrule_model::Protocol;
+use ferrule_relay::ports::{PortAllocator, PortRange};
+
+use super::portals::{Socket, SocketError};
+
+/// Ports of a range that others may hold, tried before a sync gives up until the next one.
+const MAX_TRIES: usize = 64;
+
+/// Binds sockets to one address. TCP and UDP ports are apart.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    address: IpAddr,
+    ports: BTreeMap<Protocol, PortAllocator>,
+}
+
+impl Sockets {
+    pub(super) fn new(address: IpAddr, range: PortRange) -> Self {
+        let ports = [Protocol::Tcp, Protocol::Udp].map(|protocol| (protocol, PortAllocator::new(range)));
+        Self { address, ports: ports.into() }
+    }
+
+    pub(super) fn bind(&mut self, protocol: Protocol) -> Result<Socket, SocketError> {
+        let address = self.address;
+        let Some(ports) = self.ports.get_mut(&protocol) else {
+            return Err(ferrule_relay::ports::NoPortsLeft.into());
+        };
+        let mut held = Vec::new();
+        let bound = loop {
+            let port = match ports.allocate() {
+                Ok(port) => port,
+                Err(none) => break Err(none.into()),
+            };
+            match open(protocol, SocketAddr::new(address, port)) {
+                // Another process has it: a port of the range that is not tried again at once.
+                Err(SocketError::Bind { source, .. })
+                    if port != 0 && source.kind() == ErrorKind::AddrInUse && held.len() < MAX_TRIES =>
+                {
+                    held.push(port);
+                }
+                Err(error) => {
+                    ports.release(port);
+                    break Err(error);
+                }
+                bound @ Ok(_) => break bound,
+            }
+        };
+        held.into_iter().for_each(|port| ports.release(port));
+        bound
+    }
+
+    /// Makes a port free again once its socket is closed.
+    pub(super) fn release(&mut self, protocol: Protocol, port: u16) {
+        if let Some(ports) = self.ports.get_mut(&protocol) {
+            ports.release(port);
+        }
+    }
+}
+
+/// A socket on exactly this address.
+pub(crate) fn open(protocol: Protocol, address: SocketAddr) -> Result<Socket, SocketError> {
+    let failed = |doing, source| SocketError::Bind { doing, address, source };
+    match protocol {
+        Protocol::Tcp => {
+            listen_tcp(address).map(Socket::Tcp).map_err(|error| failed("listening on TCP", error))
+        }
+        Protocol::Udp | Protocol::Sctp => {
+            bind_udp(address).map(Socket::Udp).map_err(|error| failed("listening on UDP", error))
+        }
+    }
+}

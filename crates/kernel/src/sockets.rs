@@ -1,0 +1,64 @@
+//! Listening sockets of one family, and the address this host would send from.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+/// The kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: i32 = i32::MAX;
+
+/// A TCP socket that listens on this address alone: one of all IPv6 addresses leaves IPv4 to others.
+pub fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = bound(address, SocketType::STREAM)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A UDP socket that is bound to this address alone.
+pub fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    Ok(bound(address, SocketType::DGRAM)?.into())
+}
+
+/// The address from which this host would reach the rest of the world. Sends nothing.
+pub fn default_source(is_ipv6: bool) -> Option<IpAddr> {
+    // Addresses for documentation, which the default route is for.
+    let (own, peer): (IpAddr, IpAddr) = if is_ipv6 {
+        (Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into())
+    } else {
+        (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into())
+    };
+    let socket = UdpSocket::bind((own, 0)).ok()?;
+    socket.connect((peer, 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+fn bound(address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    if kind == SocketType::STREAM {
+        // Connections of an earlier run that are being closed do not keep us from the port.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    bind(&socket, &address)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_have_the_same_port_to_themselves() {
+        let v4 = listen_tcp("0.0.0.0:0".parse().unwrap()).unwrap();
+        let port = v4.local_addr().unwrap().port();
+        listen_tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)).unwrap();
+        let error = listen_tcp(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        bind_udp(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)).unwrap();
+    }
+}
