@@ -49,7 +49,8 @@ fn quirks(mode: &str) -> Result<Quirks, String> {
         "nftables" => Ok(Quirks::NFTABLES),
         "iptables" => Ok(Quirks::IPTABLES),
         "ipvs" => Ok(Quirks::IPVS),
-        _ => Err(format!("unknown mode \"{mode}\" (plain, nftables, iptables, ipvs)")),
+        "userspace" => Ok(Quirks::USERSPACE),
+        _ => Err(format!("unknown mode \"{mode}\" (plain, nftables, iptables, ipvs, userspace)")),
     }
 }
 
@@ -89,7 +90,8 @@ fn loopback(text: &str) -> Result<LoopbackNodePorts, String> {
     match text {
         "notServed" => Ok(LoopbackNodePorts::NotServed),
         "inKernel" => Ok(LoopbackNodePorts::InKernel),
+        "relayed" => Ok(LoopbackNodePorts::Relayed),
         "forwardedOrRejected" => Ok(LoopbackNodePorts::ForwardedOrRejected),
-        _ => Err(format!("unknown setting \"{text}\" (notServed, inKernel, forwardedOrRejected)")),
+        _ => Err(format!("unknown setting \"{text}\" (notServed, inKernel, relayed, forwardedOrRejected)")),
     }
 }
