@@ -1,4 +1,4 @@
-# With loopback listed, TCP NodePorts are forwarded from 127.0.0.1 and ::1 themselves; UDP and SCTP are still refused.
+# With loopback listed, TCP and UDP NodePorts are forwarded from 127.0.0.1 and ::1 themselves; SCTP is still refused.
 -- proxy --
 mode nftables
 nodePortAddresses primary,localhost
@@ -26,7 +26,7 @@ loopback nodePort 30080/tcp   default/web:http   anyone      cluster pool, masqu
                                                  anyone      cluster pool, masquerade
 10.96.0.53 other ports        default/dns:dns    anyone      reject
 nodePort 30053/udp            default/dns:dns    anyone      cluster pool, masquerade
-loopback nodePort 30053/udp   default/dns:dns    anyone      reject
+loopback nodePort 30053/udp   default/dns:dns    anyone      cluster pool, masquerade
 POOL                      ENDPOINTS
 default/dns:dns cluster   10.244.2.53:53
 default/web:http cluster  10.244.2.5:8080
@@ -42,7 +42,8 @@ FROM          TO                                         OUTCOME
 127.0.0.1     127.0.0.1:30080                            10.244.2.5:8080 masqueraded
 ::1           [::1]:30080                                [fd00:244:2::5]:8080 masqueraded
 127.0.0.1     127.0.0.2:30080                            untouched
-127.0.0.1     127.0.0.1:30053/udp, 127.0.0.1:30009/sctp  rejected
+127.0.0.1     127.0.0.1:30053/udp                        10.244.2.53:53 masqueraded
+127.0.0.1     127.0.0.1:30009/sctp                       rejected
 198.51.100.9  192.0.2.1:30080                            10.244.2.5:8080 masqueraded
 198.51.100.9  192.0.2.1:30053/udp                        10.244.2.53:53 masqueraded
 -- then: gone endpoint web 10.244.2.5 --

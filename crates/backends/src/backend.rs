@@ -121,6 +121,9 @@ pub struct ModeOptions {
     pub sync_period: Duration,
     /// Whether NodePorts are to be served on loopback addresses.
     pub localhost_node_ports: bool,
+    /// Whether NodePorts are to be served on loopback addresses where rules cannot do that: the gate
+    /// `KubeProxyNFTablesLocalhostNodePorts`.
+    pub relayed_localhost_node_ports: bool,
     /// The blocks of addresses that accept NodePorts; empty for all.
     pub node_port_blocks: Vec<IpNet>,
     /// What ipvs mode alone wants.

@@ -18,6 +18,7 @@ mod family;
 mod foreign_commits;
 pub mod iptables;
 pub mod ipvs;
+mod loopback;
 pub mod metrics;
 pub mod nftables;
 mod own_commits;

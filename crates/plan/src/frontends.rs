@@ -148,7 +148,7 @@ impl<R: Reasons> Claims<'_, R> {
                 (self.context.node.loopback_addresses != nowhere).then(|| self.policy.external())
             }
             LoopbackNodePorts::ForwardedOrRejected
-                if node_ports.contains_explicit_loopback() && self.protocol() == Protocol::Tcp =>
+                if node_ports.contains_explicit_loopback() && self.protocol() != Protocol::Sctp =>
             {
                 self.forwarded_by_process(key)
             }

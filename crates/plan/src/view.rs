@@ -119,7 +119,7 @@ pub enum LoopbackNodePorts {
     InKernel,
     /// Served by a process of ours in both families, where `nodePortAddresses` reaches loopback (userspace mode).
     Relayed,
-    /// TCP forwarded by a process of ours where loopback is listed outright, all else rejected (nftables mode with
+    /// TCP and UDP forwarded by a process of ours where loopback is listed outright, all else rejected (nftables and ipvs mode with
     /// gate `KubeProxyNFTablesLocalhostNodePorts`).
     ForwardedOrRejected,
 }

@@ -10,13 +10,14 @@ use ferrule_kernel::port::NftReader as _;
 use ferrule_kernel::port::NftTables;
 use ferrule_kernel::probe::{Findings, ProbeError, probe};
 use ferrule_model::{IpFamily, PerFamily};
-use ferrule_plan::{FamilyPlan, ProxyMode, Quirks};
+use ferrule_plan::{FamilyPlan, LoopbackNodePorts, ProxyMode, Quirks};
 
 use super::metrics::{CLEANUP_FAILURES, METRICS, POOLS_WITHOUT_AFFINITY, SYNC_FAILURES};
 use super::watch::OurTable;
 use super::{Reconciler, SyncError};
 use crate::family::table_family;
 use crate::foreign_commits::{self, Own};
+use crate::loopback::{self, LoopbackRelay};
 use crate::metrics::{MetricDeclaration, Sample, count};
 use crate::{
     Backend, BackendError, Dataplane, InUse, Leftover, ModeOptions, Note, Opened, Patch, Probe, Rights,
@@ -28,10 +29,12 @@ use ferrule_model::with_causes;
 const VERIFY_INTERVAL: Duration = Duration::from_hours(1);
 
 /// nftables mode.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Nftables {
     /// The netlink port ids of our own commits.
     portids: Vec<u32>,
+    /// Serves NodePorts on localhost, if asked to.
+    loopback: LoopbackRelay,
 }
 
 impl Backend for Nftables {
@@ -41,6 +44,10 @@ impl Backend for Nftables {
 
     fn quirks(&self) -> Quirks {
         Quirks::NFTABLES
+    }
+
+    fn loopback_node_ports(&self, options: &ModeOptions) -> LoopbackNodePorts {
+        loopback::node_ports(options)
     }
 
     fn metrics(&self) -> &'static [&'static MetricDeclaration] {
@@ -63,7 +70,7 @@ impl Backend for Nftables {
         Probe { families: PerFamily { v4: usable(ipv4), v6: usable(ipv6) }, notes }
     }
 
-    fn open(&mut self, families: &[IpFamily], _: &ModeOptions) -> Result<Opened, BackendError> {
+    fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
         // Each must know which commits were ours, whichever family they were for.
         let mut v4 = Reconciler::new(NftClient::open(Family::Ip).map_err(unopened)?);
         let mut v6 =
@@ -77,13 +84,15 @@ impl Backend for Nftables {
         for (family, reconciler) in [(IpFamily::V4, v4), (IpFamily::V6, v6)] {
             if families.contains(&family) {
                 self.portids.push(reconciler.portid());
-                dataplanes.set(family, Box::new(TableDataplane::new(family, reconciler)));
+                let table = TableDataplane::new(family, reconciler);
+                dataplanes.set(family, loopback::beside(table, &self.loopback, family, options));
             }
         }
         Ok(Opened { dataplanes, notes })
     }
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
+        self.loopback.log.pass_to(&sink);
         let own = Own { portids: self.portids.clone(), subscription: Subscription::default() };
         foreign_commits::watch(own, OurTable, sink)
     }

@@ -1,10 +1,18 @@
 //! The metrics of nftables mode: kube-proxy's, and one of our own.
 
+use crate::loopback::{FAILURES, LISTENERS};
 use crate::metrics::{FAMILY, FULL_SYNC_DURATION, MetricDeclaration, MetricKind, PARTIAL_SYNC_DURATION};
 
 /// Everything that is recorded in nftables mode.
-pub static METRICS: [&MetricDeclaration; 5] =
-    [&FULL_SYNC_DURATION, &PARTIAL_SYNC_DURATION, &SYNC_FAILURES, &CLEANUP_FAILURES, &POOLS_WITHOUT_AFFINITY];
+pub static METRICS: [&MetricDeclaration; 7] = [
+    &FULL_SYNC_DURATION,
+    &PARTIAL_SYNC_DURATION,
+    &SYNC_FAILURES,
+    &CLEANUP_FAILURES,
+    &POOLS_WITHOUT_AFFINITY,
+    &LISTENERS,
+    &FAILURES,
+];
 
 /// Syncs that failed for whatever reason.
 pub static SYNC_FAILURES: MetricDeclaration = MetricDeclaration {

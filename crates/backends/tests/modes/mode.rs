@@ -270,6 +270,7 @@ pub fn options(world: &World) -> ModeOptions {
     ModeOptions {
         sync_period: Duration::from_secs(30),
         localhost_node_ports: world.family(IpFamily::V4).is_some_and(serves_loopback),
+        relayed_localhost_node_ports: false,
         node_port_blocks: Vec::new(),
         ipvs: IpvsOptions::default(),
         userspace: UserspaceOptions::default(),

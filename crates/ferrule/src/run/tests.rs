@@ -49,6 +49,7 @@ impl Running {
             let options = ModeOptions {
                 sync_period: Duration::from_millis(20),
                 localhost_node_ports: false,
+                relayed_localhost_node_ports: false,
                 node_port_blocks: Vec::new(),
                 ipvs: ferrule_backends::IpvsOptions::default(),
                 userspace: ferrule_backends::UserspaceOptions::default(),

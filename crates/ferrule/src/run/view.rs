@@ -30,6 +30,7 @@ pub(super) fn mode_options(settings: &Settings, host_ips: &[IpAddr]) -> ModeOpti
     ModeOptions {
         sync_period: settings.sync.period,
         localhost_node_ports: settings.localhost_node_ports,
+        relayed_localhost_node_ports: settings.gates.is_on("KubeProxyNFTablesLocalhostNodePorts"),
         node_port_blocks: node_ports(&settings.node_port_addresses, &ips).blocks,
         ipvs: ipvs_options(&settings.ipvs),
         userspace: userspace_options(settings),

@@ -63,6 +63,7 @@ impl Node {
         let options = ModeOptions {
             sync_period,
             localhost_node_ports: false,
+            relayed_localhost_node_ports: false,
             node_port_blocks: Vec::new(),
             ipvs,
             userspace: UserspaceOptions::default(),
