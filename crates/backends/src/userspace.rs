@@ -12,6 +12,7 @@
 mod backend;
 mod claims;
 mod dataplane;
+mod handover;
 mod host_address;
 mod metrics;
 mod portals;

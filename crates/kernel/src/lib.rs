@@ -15,6 +15,7 @@ pub mod accounting;
 pub mod conntrack;
 pub mod datagrams;
 pub mod dummy;
+pub mod handover;
 pub mod inotify;
 pub mod interfaces;
 pub mod ipset;

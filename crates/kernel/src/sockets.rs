@@ -21,6 +21,17 @@ pub fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(bound(address, SocketType::DGRAM)?.into())
 }
 
+/// Whether a socket of an IP family listens for connections; false if it is one for datagrams. Nothing for anything else.
+pub fn is_listener(socket: &OwnedFd) -> Option<bool> {
+    let domain = sockopt::socket_domain(socket).ok()?;
+    let is_ip = domain == AddressFamily::INET || domain == AddressFamily::INET6;
+    match sockopt::socket_type(socket).ok()? {
+        SocketType::STREAM if is_ip => sockopt::socket_acceptconn(socket).ok().filter(|listens| *listens),
+        SocketType::DGRAM if is_ip => Some(false),
+        _ => None,
+    }
+}
+
 /// The address from which this host would reach the rest of the world. Sends nothing.
 pub fn default_source(is_ipv6: bool) -> Option<IpAddr> {
     // Addresses for documentation, which the default route is for.

@@ -49,6 +49,19 @@ pub(crate) fn enable_option(socket: impl AsFd, level: c_int, option: c_int) -> i
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The descriptors that systemd passed to this process: those from number 3 on. Call it once.
+pub(crate) fn passed_descriptors(count: usize) -> Vec<std::os::fd::OwnedFd> {
+    use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+    const FIRST: RawFd = 3;
+    let numbers = (FIRST..).take(count);
+    // SAFETY: the borrow lasts for the call alone, in which an unused number is answered with an error.
+    let is_open =
+        |number: &RawFd| rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(*number) }).is_ok();
+    // SAFETY: by systemd's protocol these descriptors are this process's own, passed to it for good, and nothing else has
+    // claimed them: the caller calls once.
+    numbers.filter(is_open).map(|number| unsafe { OwnedFd::from_raw_fd(number) }).collect()
+}
+
 /// Receives as many datagrams as are there, at most one for each slot and [`MAX_DATAGRAMS`], without waiting.
 pub(crate) fn receive_datagrams(socket: impl AsFd, slots: &mut [ReceiveSlot]) -> io::Result<usize> {
     // SAFETY: all-zero bytes are valid for these structures of integers and pointers.

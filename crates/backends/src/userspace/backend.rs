@@ -10,6 +10,7 @@ use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 use ferrule_relay::{Relay, RelayOptions};
 
 use super::dataplane::{AnyTables, Parts, UserspaceDataplane};
+use super::handover::Handover;
 use super::metrics::{METRICS, scrape_sources};
 use super::portals::Portals;
 use super::rules::{CHAINS, JUMPS};
@@ -32,6 +33,7 @@ pub struct Userspace {
     relay: Option<Arc<Relay>>,
     opened: Vec<OpenedFamily>,
     log: RelayLog,
+    handover: Handover,
 }
 
 struct OpenedFamily {
@@ -94,6 +96,7 @@ impl Backend for Userspace {
                 tables,
                 portals: Portals::new(Arc::clone(&relay)),
                 sockets,
+                handover: self.handover.clone(),
                 listen_ip,
                 sync_period: options.sync_period,
             });
@@ -110,6 +113,9 @@ impl Backend for Userspace {
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
         self.log.pass_to(&sink);
+        if let Some(relay) = &self.relay {
+            self.handover.offer(Arc::clone(relay), Arc::clone(&sink))?;
+        }
         let all = self.opened.iter().map(|opened| opened.family).collect();
         steering::watch(all, Arc::clone(&sink))?;
         let mut families: Vec<WatchedTables<AnyTables>> = Vec::new();

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 use ferrule_model::{IpFamily, ServicePortName};
 
+use super::handover::{Handover, claim_name};
 use super::portals::{Socket, SocketError};
-use super::sockets::open;
+use super::sockets::{adopted as adopted_socket, open};
 use super::wanted::Claim;
 
 /// The claims of one family.
@@ -32,14 +34,18 @@ impl Claims {
     }
 
     /// Takes what is wanted and releases the rest; returns what could not be had.
-    pub(super) fn update(&mut self, wanted: &BTreeMap<Claim, ServicePortName>) -> Vec<FailedClaim> {
+    pub(super) fn update(
+        &mut self,
+        wanted: &BTreeMap<Claim, ServicePortName>,
+        before: &Handover,
+    ) -> Vec<FailedClaim> {
         self.held.retain(|claim, _| wanted.contains_key(claim));
         let mut failed = Vec::new();
         for (claim, owner) in wanted {
             if self.held.contains_key(claim) {
                 continue;
             }
-            match open(claim.protocol, SocketAddr::new(self.address(claim), claim.port)) {
+            match self.take(claim, before) {
                 Ok(socket) => drop(self.held.insert(claim.clone(), socket)),
                 Err(error) => {
                     failed.push(FailedClaim { claim: claim.clone(), owner: owner.clone(), error });
@@ -47,6 +53,22 @@ impl Claims {
             }
         }
         failed
+    }
+
+    fn take(&self, claim: &Claim, before: &Handover) -> Result<Socket, SocketError> {
+        let address = SocketAddr::new(self.address(claim), claim.port);
+        let adopted = before.adopt(&claim_name(self.family, claim));
+        let adopted = adopted.and_then(|socket| adopted_socket(claim.protocol, socket));
+        let adopted = adopted.filter(|socket| socket.local_addr().is_ok_and(|bound| bound == address));
+        adopted.map_or_else(|| open(claim.protocol, address), Ok)
+    }
+
+    /// Another descriptor of each claim, for the next process.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = (String, OwnedFd)> {
+        let named = |(claim, socket): (&Claim, &Socket)| {
+            Some((claim_name(self.family, claim), socket.try_clone().ok()?))
+        };
+        self.held.iter().filter_map(named)
     }
 
     fn address(&self, claim: &Claim) -> IpAddr {

@@ -10,8 +10,9 @@ use ferrule_model::{IpFamily, with_causes};
 use ferrule_plan::{FamilyPlan, FrontendKey, PlanDelta, StaleFlows};
 
 use super::claims::Claims;
+use super::handover::{Handover, portal_name};
 use super::host_address::HostAddress;
-use super::portals::Portals;
+use super::portals::{Portals, Socket, SocketError};
 use super::rules::{RuleInput, rules};
 use super::sockets::Sockets;
 use super::steering::Steering;
@@ -20,6 +21,9 @@ use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::metrics::Sample;
 use crate::static_rules::{StaticRules, StaticTables};
 use crate::{BackendError, Cost, Dataplane, Patch, Rejected, SyncOutcome, SyncReport, Trigger};
+
+/// How long open connections may go on after the process was asked to end: a little less than a kubelet waits.
+const DRAIN_TIME: Duration = Duration::from_secs(25);
 
 /// One family's tables, whatever they are read and written by.
 pub(super) type AnyTables = Box<dyn XTables + Send>;
@@ -31,6 +35,7 @@ pub(super) struct UserspaceDataplane {
     portals: Portals<PortalId>,
     sockets: Sockets,
     claims: Claims,
+    handover: Handover,
     /// The address that sockets are bound to, unless they are bound to all.
     listen_ip: Option<IpAddr>,
     host_address: HostAddress,
@@ -47,6 +52,7 @@ pub(super) struct Parts {
     pub tables: AnyTables,
     pub portals: Portals<PortalId>,
     pub sockets: Sockets,
+    pub handover: Handover,
     pub listen_ip: Option<IpAddr>,
     pub sync_period: Duration,
 }
@@ -54,13 +60,14 @@ pub(super) struct Parts {
 impl UserspaceDataplane {
     /// Opens, reads and writes nothing yet.
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { family, tables, portals, sockets, listen_ip, sync_period } = parts;
+        let Parts { family, tables, portals, sockets, handover, listen_ip, sync_period } = parts;
         Self {
             family,
             tables: StaticTables::new(tables),
             portals,
             sockets,
             claims: Claims::new(family),
+            handover,
             listen_ip,
             host_address: HostAddress::new(family),
             sync_period,
@@ -96,6 +103,7 @@ impl UserspaceDataplane {
         let correction = self.tables.sync(&rules).map_err(|error| self.failed(error))?;
         written += correction.objects;
         let removed = self.close(&wanted);
+        self.publish();
         self.portals.purge_expired();
         self.wanted = Some(wanted);
         let outcome = match (written + removed, is_first) {
@@ -117,7 +125,7 @@ impl UserspaceDataplane {
                 changed += usize::from(self.portals.update(portal, spec));
                 continue;
             }
-            let socket = self.sockets.bind(portal.protocol());
+            let socket = self.socket(portal);
             let served = socket.and_then(|socket| Ok(self.portals.serve(portal.clone(), socket, spec)?));
             match served {
                 Ok(()) => changed += 1,
@@ -127,9 +135,24 @@ impl UserspaceDataplane {
         changed
     }
 
+    /// The socket that the process before had for it, or a new one.
+    fn socket(&mut self, portal: &PortalId) -> Result<Socket, SocketError> {
+        let adopted = self.handover.adopt(&portal_name(self.family, portal));
+        let adopted = adopted.and_then(|socket| self.sockets.adopt(portal.protocol(), socket));
+        adopted.map_or_else(|| self.sockets.bind(portal.protocol()), Ok)
+    }
+
+    /// Lets the next process have what is open now.
+    fn publish(&self) {
+        let portals = self.portals.descriptors().into_iter();
+        let portals = portals.map(|(portal, socket)| (portal_name(self.family, &portal), socket));
+        self.handover.publish(self.family, portals.chain(self.claims.descriptors()).collect());
+        self.handover.close_rest(self.family);
+    }
+
     /// Claims ports of the host; returns the routes that may be written.
     fn claim<'a>(&mut self, wanted: &'a Wanted, rejected: &mut BTreeMap<String, String>) -> Vec<&'a Route> {
-        let failed = self.claims.update(&wanted.claims);
+        let failed = self.claims.update(&wanted.claims, &self.handover);
         let mut others = BTreeSet::new();
         for failure in failed {
             let what = format!("{} port {}/{}", failure.owner, failure.claim.port, failure.claim.protocol);
@@ -233,6 +256,10 @@ impl Dataplane for UserspaceDataplane {
     /// Flows end at our sockets, whatever the endpoint behind them is.
     fn forget_flows(&mut self, stale: StaleFlows) -> StaleFlows {
         stale.answered_by_host(|key| self.ports_of(key))
+    }
+
+    fn shutdown_grace(&self) -> Duration {
+        DRAIN_TIME
     }
 
     fn shutdown(&mut self, grace: Duration) {

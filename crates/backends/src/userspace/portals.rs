@@ -16,6 +16,23 @@ pub(crate) enum Socket {
     Udp(UdpSocket),
 }
 
+impl Socket {
+    pub(crate) fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        }
+    }
+
+    /// Another descriptor of it.
+    pub(crate) fn try_clone(&self) -> std::io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
+            Self::Udp(socket) => socket.try_clone().map(OwnedFd::from),
+        }
+    }
+}
+
 /// Why a socket is not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {

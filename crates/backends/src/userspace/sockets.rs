@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 
-use ferrule_kernel::sockets::{bind_udp, listen_tcp};
+use ferrule_kernel::sockets::{bind_udp, is_listener, listen_tcp};
 use ferrule_model::Protocol;
 use ferrule_relay::ports::{PortAllocator, PortRange};
 
@@ -55,11 +56,32 @@ impl Sockets {
         bound
     }
 
+    /// A socket of the process before, if it is one that we would open: right protocol, right address, a port of the range.
+    pub(super) fn adopt(&mut self, protocol: Protocol, socket: OwnedFd) -> Option<Socket> {
+        let socket = adopted(protocol, socket)?;
+        let address = socket.local_addr().ok().filter(|address| address.ip() == self.address)?;
+        let ports = self.ports.get_mut(&protocol)?;
+        let is_free = match ports.range() {
+            PortRange::Any => true,
+            PortRange::Between { .. } => ports.claim(address.port()),
+        };
+        is_free.then_some(socket)
+    }
+
     /// Makes a port free again once its socket is closed.
     pub(super) fn release(&mut self, protocol: Protocol, port: u16) {
         if let Some(ports) = self.ports.get_mut(&protocol) {
             ports.release(port);
         }
+    }
+}
+
+/// Makes sure that a descriptor is a socket of a protocol, and listens if it has to.
+pub(super) fn adopted(protocol: Protocol, socket: OwnedFd) -> Option<Socket> {
+    match (protocol, is_listener(&socket)?) {
+        (Protocol::Tcp, true) => Some(Socket::Tcp(socket.into())),
+        (Protocol::Udp, false) => Some(Socket::Udp(socket.into())),
+        (Protocol::Tcp | Protocol::Udp | Protocol::Sctp, _) => None,
     }
 }
 

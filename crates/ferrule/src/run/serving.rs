@@ -38,8 +38,6 @@ const VERIFICATION_COST: Duration = Duration::from_millis(10);
 const LARGE_BATCH: usize = 1000;
 /// The same for a sync that takes longer than this.
 const LARGE_SYNC: Duration = Duration::from_millis(300);
-/// A dataplane that relays connections gets this long to let them finish.
-const SHUTDOWN_GRACE: Duration = Duration::from_millis(1500);
 
 /// Serves.
 pub(super) struct Serving {
@@ -249,7 +247,7 @@ impl Serving {
     }
 
     pub(super) fn shut_down(&mut self) {
-        self.proxy.shut_down(SHUTDOWN_GRACE);
+        self.proxy.shut_down();
     }
 }
 

@@ -1,0 +1,211 @@
+//! Passes open sockets from one process to the next, so that nobody who connects meanwhile is refused.
+//!
+//! Two ways: straight from the process that runs to the one that starts, over an abstract socket of the network namespace; or through
+//! systemd, which keeps them in between (`FileDescriptorStoreMax=`). Sockets go by names that the caller chooses.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+
+use crate::sys;
+
+/// How long the other process may take for one message.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Longer names are cut by systemd, too.
+const MAX_NAME: usize = 255;
+/// More sockets than this are not passed on.
+const MAX_SOCKETS: usize = 1 << 16;
+/// What a process that takes over begins with.
+const REQUEST: &[u8] = b"sockets of ferrule, version 1";
+/// Follows the last socket.
+const END: &[u8] = b"";
+
+/// Sockets by name.
+pub type NamedSockets = BTreeMap<String, OwnedFd>;
+
+/// Waits for a process that takes over.
+#[derive(Debug)]
+pub struct Offer {
+    socket: OwnedFd,
+}
+
+/// A process that asks for our sockets.
+#[derive(Debug)]
+pub struct Successor {
+    socket: OwnedFd,
+}
+
+impl Offer {
+    /// Offers sockets under this name. Fails if another process does so already.
+    pub fn open(name: &str) -> io::Result<Self> {
+        let socket = packet_socket()?;
+        net::bind(&socket, &abstract_name(name)?)?;
+        net::listen(&socket, 1)?;
+        Ok(Self { socket })
+    }
+
+    /// Waits for the next process that asks. Those of other users are turned away.
+    pub fn wait(&self) -> io::Result<Successor> {
+        loop {
+            let socket = match net::accept_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok(socket) => socket,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if is_our_user(&socket) && set_timeouts(&socket).is_ok() && is_request(&socket) {
+                return Ok(Successor { socket });
+            }
+        }
+    }
+}
+
+impl Successor {
+    /// Passes the sockets on.
+    pub fn send(&self, sockets: &NamedSockets) -> io::Result<()> {
+        for (name, socket) in sockets.iter().filter(|(name, _)| (1..=MAX_NAME).contains(&name.len())) {
+            send_with(&self.socket, name.as_bytes(), socket.as_fd())?;
+        }
+        net::send(&self.socket, END, SendFlags::NOSIGNAL)?;
+        // The other process confirms that it has them all.
+        is_request(&self.socket).then_some(()).ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
+    }
+}
+
+/// Takes over the sockets of the process that runs. None if there is no such process, or it is another user's.
+pub fn take(name: &str) -> io::Result<NamedSockets> {
+    let socket = packet_socket()?;
+    set_timeouts(&socket)?;
+    match net::connect(&socket, &abstract_name(name)?) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::CONNREFUSED) => return Ok(NamedSockets::new()),
+        Err(error) => return Err(error.into()),
+    }
+    if !is_our_user(&socket) {
+        return Ok(NamedSockets::new());
+    }
+    net::send(&socket, REQUEST, SendFlags::NOSIGNAL)?;
+    let mut sockets = NamedSockets::new();
+    while let Some((name, received)) = receive_with(&socket)? {
+        sockets.insert(name, received);
+        if sockets.len() > MAX_SOCKETS {
+            return Err(io::Error::other("too many sockets"));
+        }
+    }
+    net::send(&socket, REQUEST, SendFlags::NOSIGNAL)?;
+    Ok(sockets)
+}
+
+/// The sockets that systemd kept for us. Call it once, before other descriptors are opened in their place.
+pub fn from_systemd() -> NamedSockets {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    if variable("LISTEN_PID").parse() != Ok(std::process::id()) {
+        return NamedSockets::new();
+    }
+    let count: usize = variable("LISTEN_FDS").parse().unwrap_or(0);
+    let names = variable("LISTEN_FDNAMES");
+    let names = names.split(':').map(str::to_owned).chain(std::iter::repeat(String::new()));
+    names.zip(sys::passed_descriptors(count.min(MAX_SOCKETS))).collect()
+}
+
+/// Has systemd keep a socket for the next process. Does nothing without systemd.
+pub fn store_in_systemd(name: &str, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let Some((notify, address)) = systemd()? else { return Ok(()) };
+    let message = format!("FDSTORE=1\nFDNAME={name}\n");
+    let fds = [socket];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let parts = [IoSlice::new(message.as_bytes())];
+    net::sendmsg_addr(&notify, &address, &parts, &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Has systemd close a socket it kept. Does nothing without systemd.
+pub fn remove_from_systemd(name: &str) -> io::Result<()> {
+    let Some((notify, address)) = systemd()? else { return Ok(()) };
+    let message = format!("FDSTOREREMOVE=1\nFDNAME={name}\n");
+    net::sendto(&notify, message.as_bytes(), SendFlags::NOSIGNAL, &address)?;
+    Ok(())
+}
+
+/// Ends this process as `SIGTERM` does.
+pub fn end_this_process() {
+    // Signalling oneself does not fail.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+}
+
+fn systemd() -> io::Result<Option<(OwnedFd, SocketAddrUnix)>> {
+    let Some(path) = std::env::var("NOTIFY_SOCKET").ok().filter(|path| !path.is_empty()) else {
+        return Ok(None);
+    };
+    let address = match path.strip_prefix('@') {
+        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        None => SocketAddrUnix::new(path)?,
+    };
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(TIMEOUT))?;
+    Ok(Some((socket, address)))
+}
+
+fn packet_socket() -> io::Result<OwnedFd> {
+    Ok(net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+fn abstract_name(name: &str) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
+}
+
+fn set_timeouts(socket: &OwnedFd) -> io::Result<()> {
+    for direction in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        sockopt::set_socket_timeout(socket, direction, Some(TIMEOUT))?;
+    }
+    Ok(())
+}
+
+/// Any process of the namespace can use an abstract name.
+fn is_our_user(socket: &OwnedFd) -> bool {
+    sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
+}
+
+fn is_request(socket: &OwnedFd) -> bool {
+    let mut buffer = [0; REQUEST.len() + 1];
+    let received = net::recv(socket, &mut buffer[..], RecvFlags::empty());
+    received.is_ok_and(|(length, _)| &buffer[..length] == REQUEST)
+}
+
+fn send_with(socket: &OwnedFd, message: &[u8], passed: BorrowedFd<'_>) -> io::Result<()> {
+    let fds = [passed];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    net::sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// A name with its socket; nothing at the end.
+fn receive_with(socket: &OwnedFd) -> io::Result<Option<(String, OwnedFd)>> {
+    let mut buffer = [0; MAX_NAME];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut buffer)];
+    let received = net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let length = received.bytes;
+    let passed = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    match passed {
+        Some(passed) => Ok(Some((String::from_utf8_lossy(&buffer[..length]).into_owned(), passed))),
+        None if length == 0 => Ok(None),
+        None => Err(io::Error::other("a name without a socket")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use super::*;
+
+fn name(test: &str) -> String {
+    format!("ferrule-test-{test}-{}", std::process::id())
+}
+
+#[test]
+fn sockets_that_were_taken_over_accept_connections_of_before() {
+    let name = name("taken");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let _waiting = TcpStream::connect(address).unwrap();
+    let offer = Offer::open(&name).unwrap();
+    let given = thread::spawn(move || {
+        let sockets = NamedSockets::from([("web".to_owned(), OwnedFd::from(listener))]);
+        offer.wait().unwrap().send(&sockets)
+    });
+    let mut taken = take(&name).unwrap();
+    given.join().unwrap().unwrap();
+    let listener = TcpListener::from(taken.remove("web").unwrap());
+    assert_eq!(listener.local_addr().unwrap(), address);
+    listener.accept().unwrap();
+    assert!(taken.is_empty());
+}
+
+#[test]
+fn without_a_process_that_runs_there_is_nothing_to_take() {
+    assert!(take(&name("nobody")).unwrap().is_empty());
+}
+
+#[test]
+fn a_name_is_offered_by_one_process_at_a_time() {
+    let name = name("twice");
+    let first = Offer::open(&name).unwrap();
+    assert_eq!(Offer::open(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    drop(first);
+    Offer::open(&name).unwrap();
+}
+
+#[test]
+fn a_process_that_asks_for_something_else_gets_nothing() {
+    let name = name("other");
+    let offer = Offer::open(&name).unwrap();
+    let waiting = thread::spawn(move || offer.wait().unwrap().send(&NamedSockets::new()));
+    let stranger = packet_socket().unwrap();
+    net::connect(&stranger, &abstract_name(&name).unwrap()).unwrap();
+    net::send(&stranger, b"give me everything", SendFlags::NOSIGNAL).unwrap();
+    let mut buffer = [0; 8];
+    let received = net::recv(&stranger, &mut buffer[..], RecvFlags::empty());
+    assert!(received.is_err() || received.is_ok_and(|(length, _)| length == 0));
+    // The next one, which asks as it should, is served.
+    assert!(take(&name).unwrap().is_empty());
+    waiting.join().unwrap().unwrap();
+}
