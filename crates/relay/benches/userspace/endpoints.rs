@@ -19,22 +19,24 @@ pub struct Endpoints {
     pub echo: Vec<SocketAddr>,
     pub source: Vec<SocketAddr>,
     pub datagrams: Vec<SocketAddr>,
-    pub _process: Running,
+    _process: Running,
 }
 
-pub fn start() -> Endpoints {
-    let (process, _) = process::again(&["endpoint"]);
+/// A process for each proxy, since the number of descriptors of a process is limited.
+pub fn start(port: u16) -> Endpoints {
+    let process = process::again(&["endpoint", &port.to_string()]);
     let all = |port: u16| HOSTS.iter().map(|host| SocketAddr::new(host.parse().unwrap(), port)).collect();
-    Endpoints { echo: all(1001), source: all(1002), datagrams: all(1003), _process: process }
+    Endpoints { echo: all(port), source: all(port + 1), datagrams: all(port + 2), _process: process }
 }
 
-pub fn serve(_: &[String]) {
+pub fn serve(arguments: &[String]) {
+    let port: u16 = arguments[0].parse().unwrap();
     let mut echo: Vec<TcpListener> = Vec::new();
     for host in HOSTS {
-        echo.push(TcpListener::bind((host, 1001)).unwrap());
-        let source = TcpListener::bind((host, 1002)).unwrap();
+        echo.push(TcpListener::bind((host, port)).unwrap());
+        let source = TcpListener::bind((host, port + 1)).unwrap();
         thread::spawn(move || serve_source(&source));
-        let socket = UdpSocket::bind((host, 1003)).unwrap();
+        let socket = UdpSocket::bind((host, port + 2)).unwrap();
         thread::spawn(move || echo_datagrams(&socket));
     }
     println!("ready");

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with,
 };
 
 const REQUEST: [u8; 64] = [42; 64];
-const MESSAGE: [u8; 1024] = [42; 1024];
 
 /// Clients come from several addresses, so that ports do not run out.
 fn source(number: usize) -> SocketAddr {
@@ -18,23 +17,23 @@ fn source(number: usize) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 1, last)), 0)
 }
 
-struct Poll {
+pub struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
 
 impl Poll {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC).unwrap(), events: Vec::with_capacity(512) }
     }
 
-    fn add(&self, socket: &OwnedFd, number: usize) {
+    pub fn add(&self, socket: &OwnedFd, number: usize) {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(number as u64), flags).unwrap();
     }
 
     /// Numbers of sockets where something happened.
-    fn wait(&mut self) -> Vec<(usize, epoll::EventFlags)> {
+    pub fn wait(&mut self) -> Vec<(usize, epoll::EventFlags)> {
         self.events.clear();
         let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)).unwrap();
@@ -53,7 +52,7 @@ fn dial(to: SocketAddr, number: usize) -> OwnedFd {
 }
 
 /// Binding chooses a port among all; without a port the kernel chooses when it knows the peer.
-fn bind_without_port(socket: &OwnedFd, number: usize) {
+pub fn bind_without_port(socket: &OwnedFd, number: usize) {
     ferrule_kernel::datagrams::choose_port_when_connecting(socket).unwrap();
     bind(socket, &source(number)).unwrap();
 }
@@ -129,76 +128,6 @@ pub fn download(from: SocketAddr, concurrent: usize, duration: Duration) -> (u64
     }
     let elapsed = begin.elapsed();
     (received, elapsed)
-}
-
-/// Many open connections, of which a few are used at a time.
-pub struct Crowd {
-    sockets: Vec<OwnedFd>,
-    poll: Poll,
-    next: usize,
-}
-
-impl Crowd {
-    pub fn open(to: SocketAddr, count: usize) -> Self {
-        let (mut sockets, poll) = (Vec::new(), Poll::new());
-        for number in 0..count {
-            let flags = SocketFlags::CLOEXEC;
-            let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
-            bind_without_port(&socket, number);
-            connect(&socket, &to).unwrap();
-            sockopt::set_tcp_nodelay(&socket, true).unwrap();
-            poll.add(&socket, number);
-            sockets.push(socket);
-        }
-        Self { sockets, poll, next: 0 }
-    }
-
-    /// One echo on every connection.
-    pub fn visit_all(&mut self) {
-        let mut buffer = [0; 2048];
-        for socket in &self.sockets {
-            send(socket, &MESSAGE, SendFlags::NOSIGNAL).unwrap();
-            let mut received = 0;
-            while received < MESSAGE.len() {
-                received += recv(socket, &mut buffer[..], RecvFlags::empty()).unwrap().1;
-            }
-        }
-        while !self.poll.wait().is_empty() {}
-    }
-
-    /// Echoes on one connection after another, so many at a time; adds how long each took.
-    pub fn echo(&mut self, concurrent: usize, duration: Duration, samples: &mut Vec<Duration>) {
-        let mut asked: Vec<(Instant, usize)> = vec![(Instant::now(), 0); self.sockets.len()];
-        let begin = Instant::now();
-        let mut outstanding = 0;
-        let mut buffer = [0; 2048];
-        loop {
-            let is_over = begin.elapsed() >= duration;
-            while !is_over && outstanding < concurrent {
-                // A step that visits all, in an order that caches do not foresee.
-                self.next = (self.next + 3_571) % self.sockets.len();
-                asked[self.next] = (Instant::now(), 0);
-                send(&self.sockets[self.next], &MESSAGE, SendFlags::NOSIGNAL).unwrap();
-                outstanding += 1;
-            }
-            if outstanding == 0 {
-                return;
-            }
-            for (at, flags) in self.poll.wait() {
-                if !flags.contains(epoll::EventFlags::IN) {
-                    continue;
-                }
-                if let Ok((_, length)) = recv(&self.sockets[at], &mut buffer[..], RecvFlags::DONTWAIT) {
-                    assert!(length > 0, "the proxy ended a connection");
-                    asked[at].1 += length;
-                    if asked[at].1 == MESSAGE.len() {
-                        samples.push(asked[at].0.elapsed());
-                        outstanding -= 1;
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// Datagrams that came back. Each client has some under way.

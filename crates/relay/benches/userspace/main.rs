@@ -3,6 +3,7 @@
 //! All run at the same time in one network namespace and take turns of a second or less, so that a busy machine is busy for each
 //! of them. The same program is the load, the endpoints and the relay, in processes of their own.
 
+mod crowd;
 mod direct;
 mod endpoints;
 mod load;
@@ -22,6 +23,7 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("endpoint") => endpoints::serve(&arguments[1..]),
         Some("relay") => peers::run_relay(&arguments[1..]),
+        Some("crowd") => crowd::run(&arguments[1..]),
         _ => compare(),
     }
 }
@@ -38,8 +40,7 @@ fn wanted(part: &str) -> bool {
 fn compare() {
     process::raise_descriptor_limit();
     process::enter_namespace();
-    let endpoints = endpoints::start();
-    let peers = peers::start(&endpoints);
+    let peers = peers::start();
     let mut table = Table::new(peers.iter().map(|peer| peer.name.clone()).collect());
     if wanted("rate") {
         connections_a_second(&peers, &mut table);
@@ -89,28 +90,28 @@ fn bulk(peers: &[peers::Peer], table: &mut Table) {
     table.add("CPU of a gigabyte", "ms", costs.iter().map(|all| table::median(all)));
 }
 
-/// Idle connections that are open meanwhile.
-const OPEN: usize = 10_000;
+/// Idle connections that are open meanwhile: 10,000 unless this machine permits fewer descriptors for a process.
+fn open_connections() -> usize {
+    10_000.min((process::descriptor_limit() - 1_000) / 2)
+}
 
 fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
     let before: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
-    let mut crowds: Vec<load::Crowd> = peers.iter().map(|peer| load::Crowd::open(peer.echo, OPEN)).collect();
-    for crowd in &mut crowds {
-        crowd.visit_all();
-    }
+    let open = open_connections();
+    let mut crowds: Vec<crowd::Crowd> = peers.iter().map(|peer| crowd::Crowd::open(peer.echo, open)).collect();
     let after: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
-    let grown = before.iter().zip(&after).map(|(before, after)| after.saturating_sub(*before) as f64 / OPEN as f64);
+    let grown = before.iter().zip(&after).map(|(before, after)| after.saturating_sub(*before) as f64 / open as f64);
     table.add("resident memory of a connection", "bytes", grown);
     let mut samples = vec![Vec::new(); peers.len()];
     for _ in 0..rounds() * 2 {
         for (crowd, samples) in crowds.iter_mut().zip(&mut samples) {
-            crowd.echo(8, Duration::from_millis(500), samples);
+            samples.extend(crowd.echo(Duration::from_millis(500)));
         }
     }
     let at = |samples: &Vec<Duration>, part: f64| table::percentile(samples, part).as_secs_f64() * 1e6;
     let direct = (at(&samples[0], 0.5), at(&samples[0], 0.99));
-    table.add("1 KiB echo among 10,000 connections, p50", "µs", samples.iter().map(|all| at(all, 0.5)));
-    table.add("1 KiB echo among 10,000 connections, p99", "µs", samples.iter().map(|all| at(all, 0.99)));
+    table.add(&format!("1 KiB echo among {open} connections, p50"), "µs", samples.iter().map(|all| at(all, 0.5)));
+    table.add(&format!("1 KiB echo among {open} connections, p99"), "µs", samples.iter().map(|all| at(all, 0.99)));
     table.add("added by the proxy, p50", "µs", samples.iter().map(|all| at(all, 0.5) - direct.0));
     table.add("added by the proxy, p99", "µs", samples.iter().map(|all| at(all, 0.99) - direct.1));
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ferrule_relay::{Pool, PoolLimits, Relay, RelayOptions};
 
-use crate::endpoints::Endpoints;
+use crate::endpoints::{self, Endpoints};
 use crate::process::{self, Running};
 use crate::{THREADS, direct};
 
@@ -19,6 +19,7 @@ pub struct Peer {
     /// Not every proxy relays datagrams.
     pub datagrams: Option<SocketAddr>,
     pub process: Option<Running>,
+    pub _endpoints: Endpoints,
     pub _files: Option<tempfile::TempDir>,
 }
 
@@ -33,9 +34,9 @@ impl Peer {
 }
 
 /// All that this machine has; the first is no proxy at all, the second the relay.
-pub fn start(endpoints: &Endpoints) -> Vec<Peer> {
-    let mut peers = vec![direct::peer(endpoints), ferrule(endpoints)];
-    peers.extend(haproxy(endpoints));
+pub fn start() -> Vec<Peer> {
+    let mut peers = vec![direct::peer(endpoints::start(1001)), ferrule(endpoints::start(1011))];
+    peers.extend(haproxy(endpoints::start(1021)));
     peers
 }
 
@@ -43,9 +44,9 @@ fn listed(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn ferrule(endpoints: &Endpoints) -> Peer {
+fn ferrule(endpoints: Endpoints) -> Peer {
     let [echo, source, datagrams] = [&endpoints.echo, &endpoints.source, &endpoints.datagrams].map(|all| listed(all));
-    let (process, _) = process::again(&["relay", &echo, &source, &datagrams]);
+    let process = process::again(&["relay", &echo, &source, &datagrams]);
     let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     Peer {
         name: "Ferrule".to_owned(),
@@ -53,6 +54,7 @@ fn ferrule(endpoints: &Endpoints) -> Peer {
         source: at(1102),
         datagrams: Some(at(1103)),
         process: Some(process),
+        _endpoints: endpoints,
         _files: None,
     }
 }
@@ -76,16 +78,17 @@ pub fn run_relay(arguments: &[String]) {
     }
 }
 
-fn haproxy(endpoints: &Endpoints) -> Option<Peer> {
+fn haproxy(endpoints: Endpoints) -> Option<Peer> {
     let files = tempfile::tempdir().unwrap();
     let servers = |addresses: &[SocketAddr]| {
         let lines = addresses.iter().enumerate().map(|(at, address)| format!("  server s{at} {address}\n"));
         lines.collect::<String>()
     };
     let text = format!(
-        "global\n  nbthread {THREADS}\n  maxconn 60000\ndefaults\n  mode tcp\n  option splice-auto\n  option tcpka\n  balance roundrobin\n  \
+        "global\n  nbthread {THREADS}\n  maxconn {}\n  maxpipes 100\ndefaults\n  mode tcp\n  option splice-auto\n  option tcpka\n  balance roundrobin\n  \
          timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n\
          listen echo\n  bind 127.0.0.1:1201\n{}listen source\n  bind 127.0.0.1:1202\n{}",
+        (process::descriptor_limit() - 800) / 2,
         servers(&endpoints.echo),
         servers(&endpoints.source)
     );
@@ -105,6 +108,7 @@ fn haproxy(endpoints: &Endpoints) -> Option<Peer> {
         source: at(1202),
         datagrams: None,
         process: Some(Running(process)),
+        _endpoints: endpoints,
         _files: Some(files),
     })
 }

@@ -31,6 +31,10 @@ pub fn raise_descriptor_limit() {
     }
 }
 
+pub fn descriptor_limit() -> usize {
+    getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
 /// A network of our own, with loopback alone.
 pub fn enter_namespace() {
     ferrule_kernel::sys::enter_new_network_namespace().expect("making a network namespace; run as root");
@@ -46,13 +50,14 @@ pub fn enter_namespace() {
 }
 
 /// This program again, in another role.
-pub fn again(role: &[&str]) -> (Running, String) {
+pub fn again(role: &[&str]) -> Running {
     let program = std::env::current_exe().expect("the path of this program");
     let mut child = Command::new(program).args(role).stdout(Stdio::piped()).spawn().expect("starting this program again");
     let mut line = String::new();
     let stdout = child.stdout.take().expect("stdout is a pipe");
     std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("reading its addresses");
-    (Running(child), line.trim().to_owned())
+    assert_eq!(line.trim(), "ready", "in the role {role:?}");
+    Running(child)
 }
 
 /// Processor time of a process so far.
