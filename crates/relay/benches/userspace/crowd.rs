@@ -31,7 +31,11 @@ impl Crowd {
         let program = std::env::current_exe().expect("the path of this program");
         let mut command = Command::new(program);
         command.args(["crowd", &to.to_string(), &count.to_string()]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starting this program again");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starting this program again");
         let requests = child.stdin.take().expect("stdin is a pipe");
         let answers = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
         let mut crowd = Self { requests, answers, _process: Running(child) };
@@ -133,4 +137,3 @@ impl Clients {
         }
     }
 }
-

@@ -97,7 +97,8 @@ fn echo_streams(listeners: &[TcpListener]) {
                     stream.set_nodelay(true).unwrap();
                     let entry = streams.vacant_entry();
                     let token = (entry.key() + listeners.len()) as u64;
-                    epoll::add(&poll, &stream, epoll::EventData::new_u64(token), epoll::EventFlags::IN).unwrap();
+                    epoll::add(&poll, &stream, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+                        .unwrap();
                     entry.insert(stream);
                 }
                 continue;

@@ -98,9 +98,11 @@ fn open_connections() -> usize {
 fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
     let before: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
     let open = open_connections();
-    let mut crowds: Vec<crowd::Crowd> = peers.iter().map(|peer| crowd::Crowd::open(peer.echo, open)).collect();
+    let mut crowds: Vec<crowd::Crowd> =
+        peers.iter().map(|peer| crowd::Crowd::open(peer.echo, open)).collect();
     let after: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
-    let grown = before.iter().zip(&after).map(|(before, after)| after.saturating_sub(*before) as f64 / open as f64);
+    let grown =
+        before.iter().zip(&after).map(|(before, after)| after.saturating_sub(*before) as f64 / open as f64);
     table.add("resident memory of a connection", "bytes", grown);
     let mut samples = vec![Vec::new(); peers.len()];
     for _ in 0..rounds() * 2 {
@@ -110,8 +112,16 @@ fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
     }
     let at = |samples: &Vec<Duration>, part: f64| table::percentile(samples, part).as_secs_f64() * 1e6;
     let direct = (at(&samples[0], 0.5), at(&samples[0], 0.99));
-    table.add(&format!("1 KiB echo among {open} connections, p50"), "µs", samples.iter().map(|all| at(all, 0.5)));
-    table.add(&format!("1 KiB echo among {open} connections, p99"), "µs", samples.iter().map(|all| at(all, 0.99)));
+    table.add(
+        &format!("1 KiB echo among {open} connections, p50"),
+        "µs",
+        samples.iter().map(|all| at(all, 0.5)),
+    );
+    table.add(
+        &format!("1 KiB echo among {open} connections, p99"),
+        "µs",
+        samples.iter().map(|all| at(all, 0.99)),
+    );
     table.add("added by the proxy, p50", "µs", samples.iter().map(|all| at(all, 0.5) - direct.0));
     table.add("added by the proxy, p99", "µs", samples.iter().map(|all| at(all, 0.99) - direct.1));
 }

@@ -45,7 +45,8 @@ fn listed(addresses: &[SocketAddr]) -> String {
 }
 
 fn ferrule(endpoints: Endpoints) -> Peer {
-    let [echo, source, datagrams] = [&endpoints.echo, &endpoints.source, &endpoints.datagrams].map(|all| listed(all));
+    let [echo, source, datagrams] =
+        [&endpoints.echo, &endpoints.source, &endpoints.datagrams].map(|all| listed(all));
     let process = process::again(&["relay", &echo, &source, &datagrams]);
     let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     Peer {
@@ -66,12 +67,17 @@ pub fn run_relay(arguments: &[String]) {
         pool.set_endpoints(list.split(',').map(|address| address.parse().unwrap()).collect());
         pool
     };
-    let options = RelayOptions { threads: Some(THREADS), udp_idle_timeout: Duration::from_secs(10), ..RelayOptions::default() };
+    let options = RelayOptions {
+        threads: Some(THREADS),
+        udp_idle_timeout: Duration::from_secs(10),
+        ..RelayOptions::default()
+    };
     let relay = Relay::start(options).unwrap();
     let listener = |port: u16| TcpListener::bind(("127.0.0.1", port)).unwrap();
     let _echo = relay.serve_tcp(listener(1101), pool(&arguments[0])).unwrap();
     let _source = relay.serve_tcp(listener(1102), pool(&arguments[1])).unwrap();
-    let _datagrams = relay.serve_udp(UdpSocket::bind("127.0.0.1:1103").unwrap(), pool(&arguments[2])).unwrap();
+    let _datagrams =
+        relay.serve_udp(UdpSocket::bind("127.0.0.1:1103").unwrap(), pool(&arguments[2])).unwrap();
     println!("ready");
     loop {
         std::thread::park();
@@ -94,7 +100,9 @@ fn haproxy(endpoints: Endpoints) -> Option<Peer> {
     );
     let path = files.path().join("haproxy.cfg");
     std::fs::write(&path, text).unwrap();
-    let program = ["/usr/sbin/haproxy", "haproxy"].into_iter().find(|name| Command::new(name).arg("-v").stdout(Stdio::null()).status().is_ok());
+    let program = ["/usr/sbin/haproxy", "haproxy"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("-v").stdout(Stdio::null()).status().is_ok());
     let Some(program) = program else {
         eprintln!("HAProxy is not installed; going on without it");
         return None;

@@ -52,10 +52,12 @@ pub fn enter_namespace() {
 /// This program again, in another role.
 pub fn again(role: &[&str]) -> Running {
     let program = std::env::current_exe().expect("the path of this program");
-    let mut child = Command::new(program).args(role).stdout(Stdio::piped()).spawn().expect("starting this program again");
+    let mut child =
+        Command::new(program).args(role).stdout(Stdio::piped()).spawn().expect("starting this program again");
     let mut line = String::new();
     let stdout = child.stdout.take().expect("stdout is a pipe");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("reading its addresses");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)
+        .expect("reading its addresses");
     assert_eq!(line.trim(), "ready", "in the role {role:?}");
     Running(child)
 }
@@ -64,7 +66,8 @@ pub fn again(role: &[&str]) -> Running {
 pub fn cpu(process: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let after_name = text.rsplit(')').next().unwrap_or_default();
-    let fields: Vec<u64> = after_name.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    let fields: Vec<u64> =
+        after_name.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
     // utime and stime, in hundredths of a second.
     Duration::from_millis(10 * (fields.get(10).unwrap_or(&0) + fields.get(11).unwrap_or(&0)))
 }

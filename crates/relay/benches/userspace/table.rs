@@ -43,7 +43,11 @@ fn number(value: f64) -> String {
 }
 
 fn ratio(own: f64, peer: f64) -> String {
-    if own.is_finite() && peer.is_finite() && peer != 0.0 { format!("x {:.2}", own / peer) } else { "–".to_owned() }
+    if own.is_finite() && peer.is_finite() && peer != 0.0 {
+        format!("x {:.2}", own / peer)
+    } else {
+        "–".to_owned()
+    }
 }
 
 pub fn median(values: &[f64]) -> f64 {
