@@ -125,6 +125,12 @@ pub fn report_local_addresses(socket: impl AsFd, address: SocketAddr) -> io::Res
     }
 }
 
+/// Makes a socket that is bound to an address get its port when it is connected, when fewer ports are taken.
+pub fn choose_port_when_connecting(socket: impl AsFd) -> io::Result<()> {
+    const IP_BIND_ADDRESS_NO_PORT: libc::c_int = 24;
+    sys::enable_option(socket, libc::IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT)
+}
+
 impl ReceiveSlot {
     fn new() -> Self {
         let payload = vec![0; MAX_PAYLOAD].into_boxed_slice();

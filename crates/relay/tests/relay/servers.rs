@@ -1,7 +1,7 @@
 //! Endpoints on loopback, each on a thread of its own, and a relay in front of them.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -189,8 +189,4 @@ pub fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
 /// Whether the peer ended with a reset.
 pub fn is_reset(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionReset
-}
-
-pub fn loopback(last: u8) -> IpAddr {
-    Ipv4Addr::new(127, 0, 0, last).into()
 }

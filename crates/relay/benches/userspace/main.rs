@@ -1,0 +1,140 @@
+//! The relay beside HAProxy in TCP mode and kube-proxy 1.25 in userspace mode: connections, bytes, latency, memory, datagrams.
+//!
+//! All run at the same time in one network namespace and take turns of a second or less, so that a busy machine is busy for each
+//! of them. The same program is the load, the endpoints and the relay, in processes of their own.
+
+mod crowd;
+mod direct;
+mod endpoints;
+mod load;
+mod peers;
+mod process;
+mod table;
+
+use std::time::Duration;
+
+use table::Table;
+
+/// Worker threads of the relay and of HAProxy.
+pub const THREADS: usize = 2;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.first().map(String::as_str) {
+        Some("endpoint") => endpoints::serve(&arguments[1..]),
+        Some("relay") => peers::run_relay(&arguments[1..]),
+        Some("crowd") => crowd::run(&arguments[1..]),
+        _ => compare(),
+    }
+}
+
+/// How often and how long each is measured: `ROUNDS` of one second.
+fn rounds() -> usize {
+    std::env::var("ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
+}
+
+fn wanted(part: &str) -> bool {
+    std::env::var("PARTS").map_or(true, |parts| parts.is_empty() || parts.split(' ').any(|one| one == part))
+}
+
+fn compare() {
+    process::raise_descriptor_limit();
+    process::enter_namespace();
+    let peers = peers::start();
+    let mut table = Table::new(peers.iter().map(|peer| peer.name.clone()).collect());
+    if wanted("rate") {
+        connections_a_second(&peers, &mut table);
+    }
+    if wanted("bulk") {
+        bulk(&peers, &mut table);
+    }
+    if wanted("latency") {
+        latency_and_memory(&peers, &mut table);
+    }
+    if wanted("udp") {
+        datagrams(&peers, &mut table);
+    }
+    table.print();
+}
+
+fn connections_a_second(peers: &[peers::Peer], table: &mut Table) {
+    let mut rates = vec![Vec::new(); peers.len()];
+    let mut costs = vec![Vec::new(); peers.len()];
+    for _ in 0..rounds() {
+        for (at, peer) in peers.iter().enumerate() {
+            let before = peer.cpu();
+            let (count, elapsed) = load::connections(peer.echo, 64, Duration::from_secs(1));
+            rates[at].push(count as f64 / elapsed.as_secs_f64());
+            if count > 0 {
+                costs[at].push((peer.cpu() - before).as_secs_f64() * 1e6 / count as f64);
+            }
+        }
+    }
+    table.add("connections a second", "/s", rates.iter().map(|all| table::median(all)));
+    table.add("CPU of a connection", "µs", costs.iter().map(|all| table::median(all)));
+}
+
+fn bulk(peers: &[peers::Peer], table: &mut Table) {
+    let mut rates = vec![Vec::new(); peers.len()];
+    let mut costs = vec![Vec::new(); peers.len()];
+    for _ in 0..rounds() {
+        for (at, peer) in peers.iter().enumerate() {
+            let before = peer.cpu();
+            let (bytes, elapsed) = load::download(peer.source, 4, Duration::from_secs(1));
+            let gigabytes = bytes as f64 / 1e9;
+            rates[at].push(gigabytes * 8.0 / elapsed.as_secs_f64());
+            costs[at].push((peer.cpu() - before).as_secs_f64() * 1e3 / gigabytes.max(1e-9));
+        }
+    }
+    table.add("bulk throughput, 4 connections", "Gbit/s", rates.iter().map(|all| table::median(all)));
+    table.add("CPU of a gigabyte", "ms", costs.iter().map(|all| table::median(all)));
+}
+
+/// Idle connections that are open meanwhile: 10,000 unless this machine permits fewer descriptors for a process.
+fn open_connections() -> usize {
+    10_000.min((process::descriptor_limit() - 1_000) / 2)
+}
+
+fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
+    let before: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
+    let open = open_connections();
+    let mut crowds: Vec<crowd::Crowd> =
+        peers.iter().map(|peer| crowd::Crowd::open(peer.echo, open)).collect();
+    let after: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
+    let grown =
+        before.iter().zip(&after).map(|(before, after)| after.saturating_sub(*before) as f64 / open as f64);
+    table.add("resident memory of a connection", "bytes", grown);
+    let mut samples = vec![Vec::new(); peers.len()];
+    for _ in 0..rounds() * 2 {
+        for (crowd, samples) in crowds.iter_mut().zip(&mut samples) {
+            samples.extend(crowd.echo(Duration::from_millis(500)));
+        }
+    }
+    let at = |samples: &Vec<Duration>, part: f64| table::percentile(samples, part).as_secs_f64() * 1e6;
+    let direct = (at(&samples[0], 0.5), at(&samples[0], 0.99));
+    table.add(
+        &format!("1 KiB echo among {open} connections, p50"),
+        "µs",
+        samples.iter().map(|all| at(all, 0.5)),
+    );
+    table.add(
+        &format!("1 KiB echo among {open} connections, p99"),
+        "µs",
+        samples.iter().map(|all| at(all, 0.99)),
+    );
+    table.add("added by the proxy, p50", "µs", samples.iter().map(|all| at(all, 0.5) - direct.0));
+    table.add("added by the proxy, p99", "µs", samples.iter().map(|all| at(all, 0.99) - direct.1));
+}
+
+fn datagrams(peers: &[peers::Peer], table: &mut Table) {
+    let mut rates = vec![Vec::new(); peers.len()];
+    for _ in 0..rounds() {
+        for (at, peer) in peers.iter().enumerate() {
+            if let Some(address) = peer.datagrams {
+                let (count, elapsed) = load::datagrams(address, 64, Duration::from_secs(1));
+                rates[at].push(count as f64 / elapsed.as_secs_f64());
+            }
+        }
+    }
+    table.add("UDP echoes a second, 64 clients", "/s", rates.iter().map(|all| table::median(all)));
+}

@@ -1,0 +1,131 @@
+//! The proxies that are compared.
+
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ferrule_relay::{Pool, PoolLimits, Relay, RelayOptions};
+
+use crate::endpoints::{self, Endpoints};
+use crate::process::{self, Running};
+use crate::{THREADS, direct};
+
+/// One proxy, and where it serves each kind of endpoint.
+#[derive(Debug)]
+pub struct Peer {
+    pub name: String,
+    pub echo: SocketAddr,
+    pub source: SocketAddr,
+    /// Not every proxy relays datagrams.
+    pub datagrams: Option<SocketAddr>,
+    pub process: Option<Running>,
+    pub _endpoints: Endpoints,
+    pub _files: Option<tempfile::TempDir>,
+}
+
+impl Peer {
+    pub fn cpu(&self) -> Duration {
+        self.process.as_ref().map(|running| process::cpu(running.id())).unwrap_or_default()
+    }
+
+    pub fn resident(&self) -> u64 {
+        self.process.as_ref().map(|running| process::resident(running.id())).unwrap_or_default()
+    }
+}
+
+/// All that this machine has; the first is no proxy at all, the second the relay.
+pub fn start() -> Vec<Peer> {
+    let mut peers = vec![direct::peer(endpoints::start(1001)), ferrule(endpoints::start(1011))];
+    peers.extend(haproxy(endpoints::start(1021)));
+    peers
+}
+
+fn listed(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn ferrule(endpoints: Endpoints) -> Peer {
+    let [echo, source, datagrams] =
+        [&endpoints.echo, &endpoints.source, &endpoints.datagrams].map(|all| listed(all));
+    let process = process::again(&["relay", &echo, &source, &datagrams]);
+    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    Peer {
+        name: "Ferrule".to_owned(),
+        echo: at(1101),
+        source: at(1102),
+        datagrams: Some(at(1103)),
+        process: Some(process),
+        _endpoints: endpoints,
+        _files: None,
+    }
+}
+
+/// The relay's own process.
+pub fn run_relay(arguments: &[String]) {
+    let pool = |list: &String| {
+        let pool = Pool::new(PoolLimits::default());
+        pool.set_endpoints(list.split(',').map(|address| address.parse().unwrap()).collect());
+        pool
+    };
+    let options = RelayOptions {
+        threads: Some(THREADS),
+        udp_idle_timeout: Duration::from_secs(10),
+        ..RelayOptions::default()
+    };
+    let relay = Relay::start(options).unwrap();
+    let listener = |port: u16| TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let _echo = relay.serve_tcp(listener(1101), pool(&arguments[0])).unwrap();
+    let _source = relay.serve_tcp(listener(1102), pool(&arguments[1])).unwrap();
+    let _datagrams =
+        relay.serve_udp(UdpSocket::bind("127.0.0.1:1103").unwrap(), pool(&arguments[2])).unwrap();
+    println!("ready");
+    loop {
+        std::thread::park();
+    }
+}
+
+fn haproxy(endpoints: Endpoints) -> Option<Peer> {
+    let files = tempfile::tempdir().unwrap();
+    let servers = |addresses: &[SocketAddr]| {
+        let lines = addresses.iter().enumerate().map(|(at, address)| format!("  server s{at} {address}\n"));
+        lines.collect::<String>()
+    };
+    let text = format!(
+        "global\n  nbthread {THREADS}\n  maxconn {}\n  maxpipes 100\ndefaults\n  mode tcp\n  option splice-auto\n  option tcpka\n  balance roundrobin\n  \
+         timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n\
+         listen echo\n  bind 127.0.0.1:1201\n{}listen source\n  bind 127.0.0.1:1202\n{}",
+        (process::descriptor_limit() - 800) / 2,
+        servers(&endpoints.echo),
+        servers(&endpoints.source)
+    );
+    let path = files.path().join("haproxy.cfg");
+    std::fs::write(&path, text).unwrap();
+    let program = ["/usr/sbin/haproxy", "haproxy"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("-v").stdout(Stdio::null()).status().is_ok());
+    let Some(program) = program else {
+        eprintln!("HAProxy is not installed; going on without it");
+        return None;
+    };
+    let process = Command::new(program).arg("-db").arg("-f").arg(&path).spawn().unwrap();
+    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    wait_for(at(1202));
+    Some(Peer {
+        name: "HAProxy".to_owned(),
+        echo: at(1201),
+        source: at(1202),
+        datagrams: None,
+        process: Some(Running(process)),
+        _endpoints: endpoints,
+        _files: Some(files),
+    })
+}
+
+/// Waits until a proxy listens.
+pub fn wait_for(address: SocketAddr) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(address).is_err() {
+        assert!(Instant::now() < deadline, "nothing listens at {address}");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
