@@ -30,7 +30,7 @@ fn cluster() -> Slices {
     Slices::new()
 }
 
-/// Row: userspace 27
+/// Row: userspace R27
 #[test]
 fn every_address_of_a_subset_has_every_port_of_it_and_subsets_add_up() {
     let mut slices = cluster();

@@ -22,3 +22,4 @@ mod restart;
 mod rights;
 mod serving;
 mod stand;
+mod userspace;

@@ -62,7 +62,7 @@ impl World {
     }
 }
 
-/// Row: userspace 24, 28
+/// Row: userspace R24, R28
 #[test]
 fn an_empty_pool_has_no_endpoint() {
     let world = World::new([]);
@@ -70,14 +70,14 @@ fn an_empty_pool_has_no_endpoint() {
     assert_eq!(PickError::NoEndpoints.to_string(), "missing endpoints");
 }
 
-/// Row: userspace 25
+/// Row: userspace R25
 #[test]
 fn the_only_endpoint_is_always_chosen() {
     let world = World::new([1]);
     assert_eq!(world.round(4), endpoints([1, 1, 1, 1]));
 }
 
-/// Row: userspace 26, 27
+/// Row: userspace R26, R27
 #[test]
 fn endpoints_take_turns_in_a_shuffled_order() {
     let world = World::new(1..=3);
@@ -95,7 +95,7 @@ fn endpoints_take_turns_in_a_shuffled_order() {
     assert_eq!(orders.len(), 6, "every order comes up");
 }
 
-/// Row: userspace 28
+/// Row: userspace R28
 #[test]
 fn other_endpoints_start_over() {
     let world = World::new(1..=3);
@@ -108,7 +108,7 @@ fn other_endpoints_start_over() {
     assert_eq!(world.pick(1), Err(PickError::NoEndpoints));
 }
 
-/// Row: userspace 29
+/// Row: userspace R29
 #[test]
 fn the_same_endpoints_in_another_order_change_nothing() {
     let world = World::new(1..=3);
@@ -118,7 +118,7 @@ fn the_same_endpoints_in_another_order_change_nothing() {
     assert_eq!(world.round(3), [order[1], order[2], order[0]]);
 }
 
-/// Row: userspace 30
+/// Row: userspace R30
 #[test]
 fn pools_do_not_share_their_turns() {
     let (one, other) = (World::new(1..=3), World::new(1..=3));
@@ -129,7 +129,7 @@ fn pools_do_not_share_their_turns() {
     assert_eq!(other.round(3), order);
 }
 
-/// Row: userspace 31
+/// Row: userspace R31
 #[test]
 fn sticky_clients_keep_their_endpoints() {
     let world = World::sticky(1..=3, 60);
@@ -143,7 +143,7 @@ fn sticky_clients_keep_their_endpoints() {
     assert_eq!(late.round(3), late.round(3));
 }
 
-/// Row: userspace 32
+/// Row: userspace R32
 #[test]
 fn only_clients_of_vanished_endpoints_move() {
     let world = World::sticky(1..=3, 60);
@@ -159,7 +159,7 @@ fn only_clients_of_vanished_endpoints_move() {
     assert_eq!(world.round(3), after);
 }
 
-/// Row: userspace 33
+/// Row: userspace R33
 #[test]
 fn clients_of_replaced_endpoints_are_assigned_from_the_start() {
     let world = World::sticky(1..=3, 60);
@@ -170,7 +170,7 @@ fn clients_of_replaced_endpoints_are_assigned_from_the_start() {
     assert_eq!(world.round(3), order);
 }
 
-/// Row: userspace 34
+/// Row: userspace R34
 #[test]
 fn a_failed_dial_moves_a_sticky_client_on() {
     let world = World::sticky(1..=3, 60);
@@ -182,7 +182,7 @@ fn a_failed_dial_moves_a_sticky_client_on() {
     assert_eq!(world.ask(1, Attempt::Again, &[]), Ok(first));
 }
 
-/// Row: userspace 35
+/// Row: userspace R35
 #[test]
 fn an_idle_client_is_free_after_the_timeout() {
     let mut world = World::sticky(1..=3, 60);
@@ -198,7 +198,7 @@ fn an_idle_client_is_free_after_the_timeout() {
     assert_eq!(world.pool.stats().sticky_clients, 0);
 }
 
-/// Row: userspace 36
+/// Row: userspace R36
 #[test]
 fn a_changed_timeout_applies_at_once() {
     let mut world = World::sticky(1..=3, 10_800);

@@ -20,7 +20,7 @@ fn a_range_is_a_port_two_ends_or_an_offset() {
     }
 }
 
-/// Row: userspace 42
+/// Row: userspace R42
 #[test]
 fn nothing_and_zero_mean_any_port() {
     for any in ["", "0", "0-0", " "] {
@@ -33,7 +33,7 @@ fn nothing_and_zero_mean_any_port() {
     assert_eq!(ports.allocate(), Ok(0));
 }
 
-/// Row: userspace 40
+/// Row: userspace R40
 #[test]
 fn the_only_port_is_handed_out_once_until_it_is_released() {
     let mut ports = allocator(1, 1);
@@ -44,7 +44,7 @@ fn the_only_port_is_handed_out_once_until_it_is_released() {
     assert_eq!(ports.allocate(), Ok(1));
 }
 
-/// Row: userspace 41
+/// Row: userspace R41
 #[test]
 fn a_range_gives_each_port_once_and_in_another_order_the_next_time() {
     let mut ports = allocator(1, 100);

@@ -16,7 +16,7 @@ fn ask(client: &UdpSocket, payload: &[u8]) -> Vec<u8> {
     buffer
 }
 
-/// Row: userspace 2, 3
+/// Row: userspace R2, R3
 #[test]
 fn a_datagram_is_echoed_and_its_association_expires() {
     let world = World::udp(&[udp_echo_server()]);
@@ -31,7 +31,7 @@ fn a_datagram_is_echoed_and_its_association_expires() {
     assert_eq!((world.portal.stats().bytes_in, world.portal.stats().bytes_out), (5, 5));
 }
 
-/// Row: userspace 45
+/// Row: userspace R45
 #[test]
 fn datagrams_of_any_size_are_passed_on_whole() {
     let world = World::udp(&[udp_echo_server()]);
@@ -42,7 +42,7 @@ fn datagrams_of_any_size_are_passed_on_whole() {
     }
 }
 
-/// Row: userspace 46
+/// Row: userspace R46
 #[test]
 fn a_closed_endpoint_ends_the_association_and_the_next_datagram_goes_elsewhere() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -58,7 +58,7 @@ fn a_closed_endpoint_ends_the_association_and_the_next_datagram_goes_elsewhere()
     assert_eq!(ask(&client, b"found"), b"found");
 }
 
-/// Row: userspace 47
+/// Row: userspace R47
 #[test]
 fn clients_of_one_host_have_associations_of_their_own_and_share_an_endpoint_with_affinity() {
     let world = World::udp(&[udp_naming_server(), udp_naming_server()]);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::servers::*;
 
-/// Row: userspace 24
+/// Row: userspace R24
 #[test]
 fn without_endpoints_a_client_is_accepted_and_then_reset() {
     let world = World::tcp(&[]);
@@ -17,7 +17,7 @@ fn without_endpoints_a_client_is_accepted_and_then_reset() {
     assert_eq!(world.portal.stats().dial_failures, 0);
 }
 
-/// Row: userspace 38
+/// Row: userspace R38
 #[test]
 fn four_refusals_end_the_client_quickly() {
     let world = World::tcp(&[refusing()]);
@@ -29,7 +29,7 @@ fn four_refusals_end_the_client_quickly() {
     assert_eq!((stats.dial_failures, stats.unserved), (4, 1));
 }
 
-/// Row: userspace 37
+/// Row: userspace R37
 #[test]
 fn a_silent_endpoint_costs_a_quarter_of_a_second() {
     let good = naming_server();
@@ -46,7 +46,7 @@ fn a_silent_endpoint_costs_a_quarter_of_a_second() {
     assert_eq!(world.portal.stats().dial_failures, 1);
 }
 
-/// Row: userspace 39
+/// Row: userspace R39
 #[test]
 fn silent_endpoints_only_end_the_client_after_the_whole_schedule() {
     let world = World::tcp(&[silent(), silent()]);
@@ -57,7 +57,7 @@ fn silent_endpoints_only_end_the_client_after_the_whole_schedule() {
     assert_eq!(world.portal.stats().dial_failures, 4);
 }
 
-/// Row: userspace 50
+/// Row: userspace R50
 #[test]
 fn clients_are_not_delayed_by_the_dials_of_others() {
     let (bad, good) = (silent(), naming_server());

@@ -10,7 +10,7 @@ use ferrule_relay::{Admission, Relay};
 
 use crate::servers::*;
 
-/// Row: userspace 1
+/// Row: userspace R1
 #[test]
 fn a_request_is_echoed() {
     let world = World::tcp(&[echo_server()]);
@@ -38,7 +38,7 @@ fn both_families_are_relayed_to_either_family() {
     assert_eq!(&answer, b"hello");
 }
 
-/// Row: userspace 44
+/// Row: userspace R44
 #[test]
 fn a_client_that_has_sent_everything_still_gets_the_whole_answer() {
     let answer_at_end = serve(|mut stream| {
@@ -129,7 +129,7 @@ fn a_reset_of_either_peer_reaches_the_other() {
     assert!(is_reset(&error), "{error}");
 }
 
-/// Row: userspace 43
+/// Row: userspace R43
 #[test]
 fn open_connections_outlive_their_portal_and_new_ones_are_refused() {
     let world = World::tcp(&[echo_server()]);
@@ -146,7 +146,7 @@ fn open_connections_outlive_their_portal_and_new_ones_are_refused() {
     assert_eq!(&answer, b"two");
 }
 
-/// Row: userspace 26
+/// Row: userspace R26
 #[test]
 fn connections_go_round_all_endpoints() {
     let endpoints = [naming_server(), naming_server(), naming_server()];
