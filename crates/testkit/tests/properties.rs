@@ -46,6 +46,7 @@ fn object_of(change: &Change) -> String {
     match change {
         Change::Service(name, _) => format!("service {name}"),
         Change::Slice(name, ..) => format!("slice {name}"),
+        Change::Endpoints(name, ..) => format!("endpoints {name}"),
         Change::Node(_) => "node".into(),
         Change::ServiceCidr(name, _) => format!("service CIDR {name}"),
     }

@@ -1,6 +1,6 @@
 //! Endpoints, the API before EndpointSlices: what they become in the model, and what an API server sends of them.
 
-#[allow(dead_code, unused_imports, reason = "each test file uses its part")]
+#[allow(unused_imports, reason = "each test file uses its part")]
 mod api_dsl;
 mod slice_dsl;
 

@@ -38,6 +38,13 @@ fn node(name: &str) -> String {
 
 const RANGE: &str = "kind: ServiceCIDR\nmetadata:\n  name: kubernetes\nspec:\n  cidrs: [10.96.0.0/12]\n";
 
+fn endpoints(name: &str, ip: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: {name}\nsubsets:\n- addresses: [{{ip: {ip}, nodeName: a}}]\n  \
+         ports: [{{port: 8080}}]\n"
+    )
+}
+
 /// A folder and what watches it.
 struct Lab {
     folder: TempDir,
@@ -78,6 +85,7 @@ fn said(reading: &Reading) -> Vec<String> {
     let said = reading.batch.changes.iter().map(|change| match change {
         Change::Service(name, service) => format!("{} service {name}", word(service.is_some())),
         Change::Slice(name, slice, _) => format!("{} slice {name}", word(slice.is_some())),
+        Change::Endpoints(name, slices, _) => format!("{} endpoints {name}", word(!slices.is_empty())),
         Change::Node(node) => format!("{} node", word(node.is_some())),
         Change::ServiceCidr(name, blocks) => format!("{} range {name}", word(blocks.is_some())),
     });
@@ -343,6 +351,7 @@ fn kinds(manifests: &[Manifest]) -> Vec<&str> {
     let kind = |manifest: &Manifest| match &manifest.object {
         Object::Service(_) => "Service",
         Object::EndpointSlice(_) => "EndpointSlice",
+        Object::Endpoints(_) => "Endpoints",
         Object::Node(_) => "Node",
         Object::ServiceCidr(_) => "ServiceCIDR",
         Object::Other(_) => "other",
@@ -377,4 +386,36 @@ proptest! {
         manifests.read();
         manifests.read();
     }
+}
+
+/// A dump of a cluster has both; the slices count, and the operator hears of it only if the two differ.
+#[test]
+fn endpoints_are_used_where_a_service_has_no_slices() {
+    let mut lab = Lab::new();
+    lab.write("web.yaml", &service("web", "10.96.0.1"));
+    lab.write("endpoints.yaml", &endpoints("web", "10.244.1.5"));
+    assert_eq!(lab.changes(), ["put endpoints default/web", "put service default/web"]);
+
+    // Slices that say the same take over without a word.
+    lab.write("slice.yaml", &slice("web", "10.244.1.5"));
+    assert_eq!(lab.changes(), ["put slice default/web-1", "gone endpoints default/web"]);
+
+    // Others are used, too, but that is worth a word, once.
+    lab.write("slice.yaml", &slice("web", "10.244.1.6"));
+    let reading = lab.read();
+    assert_eq!(said(&reading), ["put slice default/web-1"]);
+    assert_eq!(
+        problems(&reading),
+        [
+            "endpoints.yaml:1: Endpoints default/web and the Service's EndpointSlices have different ready endpoints; the \
+          EndpointSlices are used, remove whichever is out of date"
+        ]
+    );
+    lab.write("web.yaml", &service("web", "10.96.0.2"));
+    assert_eq!(lab.changes(), ["put service default/web"]);
+
+    lab.delete("slice.yaml");
+    assert_eq!(lab.changes(), ["put endpoints default/web", "gone slice default/web-1"]);
+    lab.delete("endpoints.yaml");
+    assert_eq!(lab.changes(), ["gone endpoints default/web"]);
 }

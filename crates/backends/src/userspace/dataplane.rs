@@ -12,7 +12,7 @@ use ferrule_plan::{FamilyPlan, FrontendKey, PlanDelta, StaleFlows};
 use super::claims::Claims;
 use super::handover::{Handover, portal_name};
 use super::host_address::HostAddress;
-use super::portals::{Portals, Socket, SocketError};
+use super::portals::{Portals, Socket};
 use super::rules::{RuleInput, rules};
 use super::sockets::Sockets;
 use super::steering::Steering;
@@ -42,6 +42,8 @@ pub(super) struct UserspaceDataplane {
     sync_period: Duration,
     /// What the last sync was for. Nothing before the first one and after a failure.
     wanted: Option<Wanted>,
+    /// The rules that the last sync wrote or found. Others in their place are another program's doing.
+    rules: Option<StaticRules>,
     /// What could not be served after the last sync.
     rejected: BTreeSet<String>,
 }
@@ -72,6 +74,7 @@ impl UserspaceDataplane {
             host_address: HostAddress::new(family),
             sync_period,
             wanted: None,
+            rules: None,
             rejected: BTreeSet::new(),
         }
     }
@@ -101,6 +104,8 @@ impl UserspaceDataplane {
         let routes = self.claim(&wanted, &mut rejected);
         let rules = self.rules(plan, &routes);
         let correction = self.tables.sync(&rules).map_err(|error| self.failed(error))?;
+        let is_repair = !correction.is_empty() && self.rules.as_ref() == Some(&rules);
+        self.rules = Some(rules);
         written += correction.objects;
         let removed = self.close(&wanted);
         self.publish();
@@ -108,6 +113,7 @@ impl UserspaceDataplane {
         self.wanted = Some(wanted);
         let outcome = match (written + removed, is_first) {
             (0, _) => SyncOutcome::UpToDate,
+            _ if is_repair => SyncOutcome::Rewritten,
             (_, true) => SyncOutcome::Created,
             (_, false) => SyncOutcome::Incremental,
         };
@@ -125,21 +131,27 @@ impl UserspaceDataplane {
                 changed += usize::from(self.portals.update(portal, spec));
                 continue;
             }
-            let socket = self.socket(portal);
-            let served = socket.and_then(|socket| Ok(self.portals.serve(portal.clone(), socket, spec)?));
+            let served = match self.adopted(portal) {
+                Some(socket) => {
+                    self.portals.serve(portal.clone(), socket, spec).map(|()| 0).map_err(Into::into)
+                }
+                None => self.sockets.bind(portal.protocol()).and_then(|socket| {
+                    self.portals.serve(portal.clone(), socket, spec)?;
+                    Ok(1)
+                }),
+            };
             match served {
-                Ok(()) => changed += 1,
+                Ok(opened) => changed += opened,
                 Err(error) => drop(rejected.insert(describe(portal), with_causes(&error))),
             }
         }
         changed
     }
 
-    /// The socket that the process before had for it, or a new one.
-    fn socket(&mut self, portal: &PortalId) -> Result<Socket, SocketError> {
-        let adopted = self.handover.adopt(&portal_name(self.family, portal));
-        let adopted = adopted.and_then(|socket| self.sockets.adopt(portal.protocol(), socket));
-        adopted.map_or_else(|| self.sockets.bind(portal.protocol()), Ok)
+    /// The socket that the process before had for it.
+    fn adopted(&mut self, portal: &PortalId) -> Option<Socket> {
+        let socket = self.handover.adopt(&portal_name(self.family, portal))?;
+        self.sockets.adopt(portal.protocol(), socket)
     }
 
     /// Lets the next process have what is open now.

@@ -210,3 +210,30 @@ fn source_ranges_admit_their_clients_and_close_the_others() {
     );
     assert_eq!(about.len(), 3);
 }
+
+/// Row: userspace R11
+#[test]
+fn changes_that_cancel_out_before_a_sync_open_nothing() {
+    let brief = "service ns/brief NodePort clusterIP 1.2.3.9 port p 80→8080 nodePort 30099";
+    let (other, back) = ("service ns/s clusterIP 1.2.3.8 port p 80→8080", SERVICE);
+    let rows: [(&[&str], &[&str]); 5] = [
+        // Added, then deleted; updated twice; deleted, then added again; updated, then deleted; added, then updated.
+        (&[brief, "gone service ns/brief"], &[]),
+        (&[other, back], &[]),
+        (&["gone service ns/s", back], &[]),
+        (&[other, "gone service ns/s"], &["gone service ns/s"]),
+        (
+            &["service ns/n clusterIP 1.2.3.7 port p 79", "service ns/n clusterIP 1.2.3.7 port p 80"],
+            &["service ns/n clusterIP 1.2.3.7 port p 80"],
+        ),
+    ];
+    for (changes, same_as) in rows {
+        let mut worlds = [world(SERVICE), world(SERVICE)];
+        for (world, changes) in worlds.iter_mut().zip([changes, same_as]) {
+            changes.iter().for_each(|change| world.say(change).expect("a change"));
+            world.settle();
+        }
+        let [one, other] = worlds.map(|world| wanted(&world, IpFamily::V4));
+        assert_eq!(one, other, "{changes:?}");
+    }
+}

@@ -29,6 +29,22 @@ mod userspace {
     }
 }
 
+mod nftables_localhost {
+    use crate::mode::NFTABLES_LOCALHOST;
+    use crate::{packets, random_worlds};
+
+    /// Row: model L7-L9
+    #[test]
+    fn packets_of_the_stories_find_what_the_oracle_says() {
+        packets::check(&NFTABLES_LOCALHOST);
+    }
+
+    #[test]
+    fn random_worlds_answer_packets_as_the_oracle_says() {
+        random_worlds::check(&NFTABLES_LOCALHOST);
+    }
+}
+
 /// Runs every test for each of these modes, in a module of the mode's name.
 macro_rules! test_modes {
     ($($name:ident: $mode:expr;)*) => {$(

@@ -31,6 +31,8 @@ pub struct Mode {
     /// The command that shows everything the mode has in the kernel.
     pub listing: &'static [&'static str],
     pub damage: Damage,
+    /// Whether NodePorts on loopback addresses are relayed beside the rules.
+    pub relays_localhost: bool,
 }
 
 /// Something that another program can do to the rules of [`FACTS`].
@@ -53,6 +55,17 @@ pub const NFTABLES: Mode = Mode {
         command: &["nft", "delete", "element", "ip", "kube-proxy", "services", "{ 10.96.0.1 . tcp . 80 }"],
         diff: &["ip add element services 10.96.0.1 . tcp . 80 : 0x70000001"],
     },
+    relays_localhost: false,
+};
+
+/// With NodePorts on localhost.
+pub const NFTABLES_LOCALHOST: Mode = Mode {
+    stories: "loopback",
+    min_packets: 10,
+    random_worlds: 100,
+    seed: 17,
+    relays_localhost: true,
+    ..NFTABLES
 };
 
 pub const IPTABLES_NETLINK: Mode = Mode {
@@ -65,6 +78,7 @@ pub const IPTABLES_NETLINK: Mode = Mode {
     seed: 12,
     listing: &["nft", "-s", "list", "ruleset"],
     damage: Damage { command: &["iptables-nft", "-t", "nat", "-F", "KUBE-MARK-MASQ"], diff: MARK_RULE },
+    relays_localhost: false,
 };
 
 pub const IPTABLES_NFT: Mode =
@@ -96,6 +110,7 @@ pub const IPVS: Mode = Mode {
         command: &["ipvsadm", "-D", "-t", "10.96.0.1:80"],
         diff: &["ipvsadm -A -t 10.96.0.1:80 -s rr", "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.1:8080 -m -w 1"],
     },
+    relays_localhost: false,
 };
 
 pub const USERSPACE: Mode = Mode {
@@ -108,6 +123,7 @@ pub const USERSPACE: Mode = Mode {
     seed: 16,
     listing: &["nft", "-s", "list", "ruleset"],
     damage: Damage { command: &["iptables-nft", "-t", "nat", "-F", "KUBE-PORTALS-HOST"], diff: &[] },
+    relays_localhost: false,
 };
 
 const MARK_RULE: &[&str] =
@@ -189,7 +205,7 @@ impl Mode {
     pub fn start(&self, world: &World) -> PerFamily<Box<dyn Dataplane>> {
         let mut backend = self.backend();
         let probe = backend.probe();
-        let options = options(world);
+        let options = self.options(world);
         backend.prepare_host(&options).expect("a host that is prepared");
         let families: Vec<IpFamily> = world.plan.families.iter().map(|(family, _)| family).collect();
         for family in &families {
@@ -216,7 +232,8 @@ impl Mode {
         let started = || {
             let mut dataplanes = self.start(world);
             sync_all(&mut dataplanes, world);
-            if self.kind != ProxyMode::Userspace {
+            let serves_itself = self.kind == ProxyMode::Userspace || self.relays_localhost;
+            if !serves_itself {
                 dataplanes = self.start(world);
             }
             (sync_all(&mut dataplanes, world), dataplanes)
@@ -226,6 +243,11 @@ impl Mode {
             assert_eq!((report.outcome, report.commits), (SyncOutcome::UpToDate, 0), "{report:?}");
         }
         dataplanes
+    }
+
+    /// The options by which the program would run it in such a world.
+    pub fn options(&self, world: &World) -> ModeOptions {
+        ModeOptions { relayed_localhost_node_ports: self.relays_localhost, ..options(world) }
     }
 
     /// Hosts to send packets between.

@@ -10,7 +10,7 @@ use ferrule_testkit::{World, random};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::mode::{Mode, options};
+use crate::mode::Mode;
 use crate::support::ip;
 
 /// How many worlds share one set of hosts.
@@ -55,7 +55,7 @@ fn sample<T>(strategy: &impl Strategy<Value = T>, runner: &mut TestRunner) -> T 
 fn world(mode: &Mode, runner: &mut TestRunner) -> World {
     let view = sample(&random::view(), runner);
     let mut world = World::default();
-    let with_loopback = ModeOptions { localhost_node_ports: true, ..options(&world) };
+    let with_loopback = ModeOptions { localhost_node_ports: true, ..mode.options(&world) };
     world.view = NodeView {
         quirks: mode.backend().quirks(),
         families: IpFamily::BOTH.to_vec(),
@@ -117,20 +117,20 @@ fn hosts() -> NetSpec {
 /// A packet from a random client to every frontend, and to ports and addresses beside them.
 fn questions(world: &World, runner: &mut TestRunner) -> Vec<Question> {
     let mut packets = Vec::new();
-    for (_, plan) in world.plan.families.iter() {
+    for (family, plan) in world.plan.families.iter() {
         for (key, _) in plan.frontends() {
-            packets.extend(packets_to(key, runner));
+            packets.extend(packets_to(key, family, runner));
         }
     }
     packets.into_iter().map(|packet| Question { expected: world.outcome(&packet), packet }).collect()
 }
 
-fn packets_to(key: &FrontendKey, runner: &mut TestRunner) -> Vec<Packet> {
+fn packets_to(key: &FrontendKey, family: IpFamily, runner: &mut TestRunner) -> Vec<Packet> {
     let to: Vec<(IpAddr, Protocol, u16)> = match *key {
         FrontendKey::Address(ip, protocol, port) => vec![(ip, protocol, port)],
         FrontendKey::UnmatchedPorts(ip) => vec![(ip, Protocol::Tcp, 99)],
         FrontendKey::NodePort(protocol, port) => NODE.map(|node| (ip(node), protocol, port)).to_vec(),
-        FrontendKey::LoopbackNodePort(protocol, port) => vec![(ip("127.0.0.1"), protocol, port)],
+        FrontendKey::LoopbackNodePort(protocol, port) => vec![(family.loopback(), protocol, port)],
     };
     let to = to.into_iter().filter(|(_, protocol, _)| *protocol != Protocol::Sctp);
     to.map(|(to, protocol, port)| {

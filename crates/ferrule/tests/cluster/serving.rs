@@ -1,6 +1,6 @@
 //! What is created, changed and deleted in the cluster becomes what packets see.
 
-use ferrule_testkit::api_server::{ApiServer, or_skip};
+use ferrule_testkit::api_server::{ApiServer, Options, Slices, or_skip};
 use ferrule_testkit::netns::Seen;
 use serde_json::json;
 
@@ -30,6 +30,44 @@ fn an_empty_node_serves_what_comes_and_goes() {
     site.delete(&format!("{}/web", site.services()));
     site.ask_until(ASKING_POD, (&web.cluster_ip, 81), "nothing", |seen| *seen == Seen::Silent);
     assert!(program.terminate().expect("it ends").success());
+}
+
+/// Where the API server has no EndpointSlices, and where they are not wanted: the same packets, in every mode.
+#[test]
+fn endpoints_are_served_as_slices_are() {
+    if !or_skip() {
+        return;
+    }
+    let legacy = ApiServer::start(Options { slices: Slices::NotServed, ..Options::default() });
+    let legacy = legacy.map_err(|error| error.with_sources()).expect("an API server");
+    let without_slices = "--feature-gates=EndpointSliceProxying=false";
+    let rows = [
+        (&legacy, "legacy-nftables", &["--proxy-mode=nftables"][..]),
+        (&legacy, "legacy-iptables", &["--proxy-mode=iptables"]),
+        (&legacy, "legacy-userspace", &["--proxy-mode=userspace"]),
+        (ApiServer::shared(), "asked-for", &["--proxy-mode=nftables", without_slices]),
+    ];
+    for (server, name, arguments) in rows {
+        let site = Site::new(server, name);
+        let program = site.start(arguments);
+        site.until_ready(&program);
+        let web = site.service("web", json!({}));
+        let path = format!("/api/v1/namespaces/{name}/endpoints");
+        let subset = |ready: &[&str], other: &[&str]| {
+            let addresses = |ips: &[&str]| ips.iter().map(|ip| json!({ "ip": ip })).collect::<Vec<_>>();
+            json!([{ "addresses": addresses(ready), "notReadyAddresses": addresses(other), "ports": [{ "name": "http", "port": 8080 }] }])
+        };
+        site.put(&path, &json!({ "metadata": { "name": "web" }, "subsets": subset(&PODS[..1], &PODS[1..]) }));
+        site.answered(ASKING_POD, &web.cluster_ip, 80, &PODS[..1]);
+        site.answered(CLIENT, NODE, web.node_port, &PODS[..1]);
+        let patch = json!({ "subsets": subset(&PODS[1..2], &PODS[..1]) });
+        site.server.patch(&format!("{path}/web"), &patch).expect("the Endpoints are changed");
+        site.answered(ASKING_POD, &web.cluster_ip, 80, &PODS[1..2]);
+        site.delete(&format!("{path}/web"));
+        let is_refused = |seen: &Seen| matches!(seen, Seen::Refused | Seen::AcceptedThenReset);
+        site.ask_until(ASKING_POD, (&web.cluster_ip, 80), "a refusal", is_refused);
+        assert!(program.terminate().expect("it ends").success());
+    }
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn where_it_cannot_be_switched_off_somebody_is_told_and_what_guards_it_stays() {
 }
 
 /// A pod that sends to 127.0.0.1 of the node, and takes answers from there.
-fn neighbour(stand: &Stand) -> &Namespace {
+pub fn neighbour(stand: &Stand) -> &Namespace {
     let pod = stand.net.namespace_of(ip(ASKING_POD)).expect("the pod");
     pod.set(SETTING, "1").expect("a setting");
     pod.feed("ip", &["address", "del", "127.0.0.1/8", "dev", "lo"], "").expect("no loopback address");
@@ -145,7 +145,7 @@ fn neighbour(stand: &Stand) -> &Namespace {
 }
 
 /// Whether a neighbour gets an answer from a UDP port of 127.0.0.1, or at least reaches who listens there.
-fn is_reached(pod: &Namespace, port: u16, listener: Option<&UdpSocket>) -> bool {
+pub fn is_reached(pod: &Namespace, port: u16, listener: Option<&UdpSocket>) -> bool {
     let answered = pod.run(|| {
         let socket = UdpSocket::bind((ip(ASKING_POD), 0))?;
         socket.set_read_timeout(Some(BRIEFLY))?;

@@ -14,6 +14,7 @@ mod iptables_programs;
 mod iptables_quarantine;
 mod iptables_slow;
 mod iptables_told;
+mod localhost;
 mod logs;
 mod ports;
 mod profiles;

@@ -1,4 +1,5 @@
 //! Drives an API server and observes what a source reports.
+#![allow(dead_code, reason = "each test program uses a part of this")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 mod cut;
