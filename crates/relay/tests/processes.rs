@@ -99,7 +99,8 @@ fn without_descriptors_clients_wait_and_open_connections_live(endpoint: SocketAd
 /// The limit is for the number of a descriptor, and lower numbers may be free.
 fn limit_with_room_for(more: usize) -> u64 {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
-    let taken: Vec<u64> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    let taken: Vec<u64> =
+        entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     // The listing has a descriptor of its own, which is free again.
     (0..).filter(|number| !taken.contains(number)).nth(more - 1).unwrap()
 }

@@ -6,6 +6,7 @@
 mod crowd;
 mod direct;
 mod endpoints;
+mod kube_proxy;
 mod load;
 mod peers;
 mod process;
@@ -39,11 +40,14 @@ fn wanted(part: &str) -> bool {
 
 fn compare() {
     process::raise_descriptor_limit();
-    process::enter_namespace();
-    let peers = peers::start();
+    let namespace = process::enter_namespace();
+    let peers = peers::start(&namespace);
     let mut table = Table::new(peers.iter().map(|peer| peer.name.clone()).collect());
     if wanted("rate") {
         connections_a_second(&peers, &mut table);
+    }
+    if wanted("degraded") {
+        connections_past_a_silent_endpoint(&peers, &mut table);
     }
     if wanted("bulk") {
         bulk(&peers, &mut table);
@@ -74,6 +78,19 @@ fn connections_a_second(peers: &[peers::Peer], table: &mut Table) {
     table.add("CPU of a connection", "µs", costs.iter().map(|all| table::median(all)));
 }
 
+fn connections_past_a_silent_endpoint(peers: &[peers::Peer], table: &mut Table) {
+    let mut rates = vec![Vec::new(); peers.len()];
+    for _ in 0..rounds() {
+        for (at, peer) in peers.iter().enumerate() {
+            if let Some(address) = peer.degraded {
+                let (count, elapsed) = load::connections(address, 64, Duration::from_secs(1));
+                rates[at].push(count as f64 / elapsed.as_secs_f64());
+            }
+        }
+    }
+    table.add("the same, one endpoint of five silent", "/s", rates.iter().map(|all| table::median(all)));
+}
+
 fn bulk(peers: &[peers::Peer], table: &mut Table) {
     let mut rates = vec![Vec::new(); peers.len()];
     let mut costs = vec![Vec::new(); peers.len()];
@@ -91,18 +108,19 @@ fn bulk(peers: &[peers::Peer], table: &mut Table) {
 }
 
 /// Idle connections that are open meanwhile: 10,000 unless this machine permits fewer descriptors for a process.
-fn open_connections() -> usize {
-    10_000.min((process::descriptor_limit() - 1_000) / 2)
+fn open_connections(peer: &peers::Peer) -> usize {
+    10_000.min((process::descriptor_limit() - 1_000) / peer.descriptors.max(2))
 }
 
 fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
     let before: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
-    let open = open_connections();
+    let open: Vec<usize> = peers.iter().map(open_connections).collect();
     let mut crowds: Vec<crowd::Crowd> =
-        peers.iter().map(|peer| crowd::Crowd::open(peer.echo, open)).collect();
+        peers.iter().zip(&open).map(|(peer, open)| crowd::Crowd::open(peer.echo, *open)).collect();
     let after: Vec<u64> = peers.iter().map(peers::Peer::resident).collect();
-    let grown =
-        before.iter().zip(&after).map(|(before, after)| after.saturating_sub(*before) as f64 / open as f64);
+    let grown = before.iter().zip(&after).zip(&open);
+    let grown = grown.map(|((before, after), open)| after.saturating_sub(*before) as f64 / *open as f64);
+    table.add("open connections meanwhile", "", open.iter().map(|open| *open as f64));
     table.add("resident memory of a connection", "bytes", grown);
     let mut samples = vec![Vec::new(); peers.len()];
     for _ in 0..rounds() * 2 {
@@ -112,16 +130,8 @@ fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
     }
     let at = |samples: &Vec<Duration>, part: f64| table::percentile(samples, part).as_secs_f64() * 1e6;
     let direct = (at(&samples[0], 0.5), at(&samples[0], 0.99));
-    table.add(
-        &format!("1 KiB echo among {open} connections, p50"),
-        "µs",
-        samples.iter().map(|all| at(all, 0.5)),
-    );
-    table.add(
-        &format!("1 KiB echo among {open} connections, p99"),
-        "µs",
-        samples.iter().map(|all| at(all, 0.99)),
-    );
+    table.add("1 KiB echo among them, p50", "µs", samples.iter().map(|all| at(all, 0.5)));
+    table.add("1 KiB echo among them, p99", "µs", samples.iter().map(|all| at(all, 0.99)));
     table.add("added by the proxy, p50", "µs", samples.iter().map(|all| at(all, 0.5) - direct.0));
     table.add("added by the proxy, p99", "µs", samples.iter().map(|all| at(all, 0.99) - direct.1));
 }
