@@ -114,7 +114,7 @@ fn run(program: &Path, server: &ApiServer, namespace: &Running) -> Running {
 
 /// The port of a Service's socket, from the rule that leads there.
 fn proxy_port(service: &str) -> u16 {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let comment = format!("default/{service}:p");
     loop {
         let rules =

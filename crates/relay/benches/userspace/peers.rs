@@ -43,7 +43,10 @@ impl Peer {
 pub fn start(namespace: &Running) -> Vec<Peer> {
     let mut peers = vec![direct::peer(endpoints::start(1001)), ferrule(endpoints::start(1011))];
     peers.extend(haproxy(endpoints::start(1021)));
-    peers.extend(kube_proxy::start(endpoints::start(1031), namespace));
+    peers.extend(spikes());
+    if std::env::var_os("WITHOUT_KUBE_PROXY").is_none() {
+        peers.extend(kube_proxy::start(endpoints::start(1031), namespace));
+    }
     peers
 }
 
@@ -95,6 +98,37 @@ pub fn run_relay(arguments: &[String]) {
     }
 }
 
+/// Other programs to compare with: `SPIKES` has paths of programs that take four lists of endpoints and the port of the first
+/// listening socket, say that they are ready, and serve echo and source there and at the next port.
+fn spikes() -> Vec<Peer> {
+    let paths = std::env::var("SPIKES").unwrap_or_default();
+    let started = paths.split_whitespace().enumerate().map(|(number, path)| {
+        let number = u16::try_from(number).unwrap();
+        let (endpoints, port) = (endpoints::start(1041 + 10 * number), 1301 + 10 * number);
+        let mut child = Command::new(path)
+            .args([listed(&endpoints.echo), listed(&endpoints.source), port.to_string(), THREADS.to_string()])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        wait_for(at(port + 1));
+        assert!(child.try_wait().unwrap().is_none(), "{path} has ended");
+        Peer {
+            name: path.rsplit('/').next().unwrap_or(path).to_owned(),
+            echo: at(port),
+            source: at(port + 1),
+            degraded: None,
+            datagrams: None,
+            descriptors: 2,
+            process: Some(Running(child)),
+            _endpoints: endpoints,
+            _files: None,
+            _server: None,
+        }
+    });
+    started.collect()
+}
+
 fn haproxy(endpoints: Endpoints) -> Option<Peer> {
     let files = tempfile::tempdir().unwrap();
     let servers = |addresses: &[SocketAddr]| {
@@ -139,7 +173,7 @@ fn haproxy(endpoints: Endpoints) -> Option<Peer> {
 
 /// Waits until a proxy listens.
 pub fn wait_for(address: SocketAddr) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while TcpStream::connect(address).is_err() {
         assert!(Instant::now() < deadline, "nothing listens at {address}");
         std::thread::park_timeout(Duration::from_millis(20));

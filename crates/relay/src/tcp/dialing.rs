@@ -22,7 +22,7 @@ const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
 /// What became of the beginning of a dial.
 enum Begun {
     /// The kernel will report.
-    UnderWay,
+    Pending,
     Connected,
     Failed,
     NoDescriptor(io::Error),
@@ -36,7 +36,7 @@ impl TcpSide {
                 return self.give_up(index);
             };
             match self.begin_dial(index, endpoint, context) {
-                Begun::UnderWay => {
+                Begun::Pending => {
                     let Some(connection) = self.connections.get_mut(index) else { return };
                     connection.stage = Stage::Dialing;
                     connection.dial_deadline = Some(context.now + timeout);
@@ -80,7 +80,7 @@ impl TcpSide {
         connection.endpoint_address = Some(endpoint);
         let begun = match set_stream_options(&socket).and_then(|()| Ok(connect(&socket, &endpoint)?)) {
             Ok(()) => Begun::Connected,
-            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Begun::UnderWay,
+            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Begun::Pending,
             Err(_) => return Begun::Failed,
         };
         if context.poller.add_stream(&socket, Token::Endpoint(index)).is_err() {
