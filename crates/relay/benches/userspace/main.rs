@@ -136,18 +136,22 @@ fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
     let grown = grown.map(|((before, after), open)| after.saturating_sub(*before) as f64 / *open as f64);
     table.add("open connections meanwhile", "", open.iter().map(|open| *open as f64));
     table.add("resident memory of a connection", "bytes", grown);
-    let mut samples = vec![Vec::new(); peers.len()];
-    for _ in 0..rounds() * 2 {
-        for (crowd, samples) in crowds.iter_mut().zip(&mut samples) {
-            samples.extend(crowd.echo(Duration::from_millis(500)));
+    // The percentiles of each slice, and of those the median: a slice in which another program had the processor counts once.
+    let mut middle = vec![Vec::new(); peers.len()];
+    let mut slowest = vec![Vec::new(); peers.len()];
+    for _ in 0..rounds() * 4 {
+        for (at, crowd) in crowds.iter_mut().enumerate() {
+            let samples = crowd.echo(Duration::from_millis(250));
+            middle[at].push(table::percentile(&samples, 0.5).as_secs_f64() * 1e6);
+            slowest[at].push(table::percentile(&samples, 0.99).as_secs_f64() * 1e6);
         }
     }
-    let at = |samples: &Vec<Duration>, part: f64| table::percentile(samples, part).as_secs_f64() * 1e6;
-    let direct = (at(&samples[0], 0.5), at(&samples[0], 0.99));
-    table.add("1 KiB echo among them, p50", "µs", samples.iter().map(|all| at(all, 0.5)));
-    table.add("1 KiB echo among them, p99", "µs", samples.iter().map(|all| at(all, 0.99)));
-    table.add("added by the proxy, p50", "µs", samples.iter().map(|all| at(all, 0.5) - direct.0));
-    table.add("added by the proxy, p99", "µs", samples.iter().map(|all| at(all, 0.99) - direct.1));
+    let middle: Vec<f64> = middle.iter().map(|all| table::median(all)).collect();
+    let slowest: Vec<f64> = slowest.iter().map(|all| table::median(all)).collect();
+    table.add("1 KiB echo among them, p50", "µs", middle.iter().copied());
+    table.add("1 KiB echo among them, p99", "µs", slowest.iter().copied());
+    table.add("added by the proxy, p50", "µs", middle.iter().map(|all| all - middle[0]));
+    table.add("added by the proxy, p99", "µs", slowest.iter().map(|all| all - slowest[0]));
 }
 
 fn datagrams(peers: &[peers::Peer], table: &mut Table) {
