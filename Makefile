@@ -21,6 +21,9 @@ SIZES ?=
 OUT ?= target/bench-peer
 MINUTES ?= 30
 ATTACKS ?=
+# For `make bench-userspace`.
+ROUNDS ?= 5
+PARTS ?=
 # For `make vm-ipvs`.
 TESTS ?=
 
@@ -86,6 +89,14 @@ bench-iptables: setup ## Measure iptables mode, alone and beside the real kube-p
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
 	@cargo bench --quiet --locked -p ferrule-backends --bench iptables
 	@cargo bench --quiet --locked -p ferrule-e2e --bench iptables
+
+.PHONY: bench-userspace
+bench-userspace: setup ## Measure the relay of userspace mode beside HAProxy and kube-proxy 1.25 [ROUNDS=5] [PARTS='rate degraded bulk latency udp']
+	@scripts/setup bench-userspace
+	@scripts/cluster-build
+	@scripts/peer-build kube-proxy-userspace >/dev/null || echo 'Going on without kube-proxy 1.25.'
+	@echo 'Building the benchmark (optimised, some minutes the first time) …'
+	@ROUNDS='$(ROUNDS)' PARTS='$(PARTS)' cargo bench --quiet --locked -p ferrule-relay --bench userspace
 
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)

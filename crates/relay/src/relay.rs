@@ -49,6 +49,9 @@ impl Relay {
         let address = listener.local_addr().map_err(|source| RelayError::Address { source })?;
         let failed = |operation| move |source| RelayError::Socket { address, operation, source };
         listener.set_nonblocking(true).map_err(failed("making it non-blocking"))?;
+        // The standard library asks for a queue of 128; the kernel cuts this down to its own limit.
+        rustix::net::listen(&listener, i32::MAX)
+            .map_err(|error| failed("making its queue longer")(error.into()))?;
         // Accepted sockets inherit these.
         set_stream_options(&listener).map_err(failed("setting keep-alives"))?;
         let state = self.portal_state(address, pool);

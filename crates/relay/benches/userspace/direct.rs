@@ -9,9 +9,12 @@ pub fn peer(endpoints: Endpoints) -> Peer {
         name: "direct".to_owned(),
         echo: endpoints.echo[0],
         source: endpoints.source[0],
+        degraded: None,
         datagrams: Some(endpoints.datagrams[0]),
+        descriptors: 1,
         process: None,
         _endpoints: endpoints,
         _files: None,
+        _server: None,
     }
 }

@@ -11,7 +11,8 @@ use slab::Slab;
 use crate::process::{self, Running};
 
 /// Several addresses, so that a proxy does not run out of ports towards one of them.
-const HOSTS: [&str; 4] = ["127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.14"];
+/// Not in 127.0.0.0/8, which an API server does not accept.
+pub const HOSTS: [&str; 4] = ["10.1.0.11", "10.1.0.12", "10.1.0.13", "10.1.0.14"];
 
 /// Where the endpoints are.
 #[derive(Debug)]
@@ -19,21 +20,37 @@ pub struct Endpoints {
     pub echo: Vec<SocketAddr>,
     pub source: Vec<SocketAddr>,
     pub datagrams: Vec<SocketAddr>,
+    /// Echo, and one more endpoint that does not answer.
+    pub degraded: Vec<SocketAddr>,
+    _silent: Vec<std::os::fd::OwnedFd>,
     _process: Running,
 }
 
 /// A process for each proxy, since the number of descriptors of a process is limited.
 pub fn start(port: u16) -> Endpoints {
     let process = process::again(&["endpoint", &port.to_string()]);
-    let all = |port: u16| HOSTS.iter().map(|host| SocketAddr::new(host.parse().unwrap(), port)).collect();
-    Endpoints { echo: all(port), source: all(port + 1), datagrams: all(port + 2), _process: process }
+    let all = |port: u16| -> Vec<SocketAddr> {
+        HOSTS.iter().map(|host| SocketAddr::new(host.parse().unwrap(), port)).collect()
+    };
+    let (silent, held) = silent(port + 3);
+    let degraded = all(port).into_iter().chain([silent]).collect();
+    Endpoints {
+        echo: all(port),
+        source: all(port + 1),
+        datagrams: all(port + 2),
+        degraded,
+        _silent: held,
+        _process: process,
+    }
 }
 
 pub fn serve(arguments: &[String]) {
     let port: u16 = arguments[0].parse().unwrap();
     let mut echo: Vec<TcpListener> = Vec::new();
     for host in HOSTS {
-        echo.push(TcpListener::bind((host, port)).unwrap());
+        let listener = TcpListener::bind((host, port)).unwrap();
+        rustix::net::listen(&listener, 8192).unwrap();
+        echo.push(listener);
         let source = TcpListener::bind((host, port + 1)).unwrap();
         thread::spawn(move || serve_source(&source));
         let socket = UdpSocket::bind((host, port + 2)).unwrap();
@@ -41,6 +58,22 @@ pub fn serve(arguments: &[String]) {
     }
     println!("ready");
     echo_streams(&echo);
+}
+
+/// An address that never answers: the kernel drops what comes in, since the queue is full.
+pub fn silent(port: u16) -> (SocketAddr, Vec<std::os::fd::OwnedFd>) {
+    let address = SocketAddr::new(HOSTS[0].parse().unwrap(), port);
+    let family = rustix::net::AddressFamily::INET;
+    let listener = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&listener, &address).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let mut held = vec![listener];
+    while let Ok(stream) =
+        std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(300))
+    {
+        held.push(stream.into());
+    }
+    (address, held)
 }
 
 /// Sends until the client goes.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use ferrule_kernel::datagrams::{self, DatagramBatch, MAX_DATAGRAMS, Outgoing};
 use rustix::event::{Timespec, epoll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with,
@@ -53,7 +54,7 @@ fn dial(to: SocketAddr, number: usize) -> OwnedFd {
 
 /// Binding chooses a port among all; without a port the kernel chooses when it knows the peer.
 pub fn bind_without_port(socket: &OwnedFd, number: usize) {
-    ferrule_kernel::datagrams::choose_port_when_connecting(socket).unwrap();
+    datagrams::choose_port_when_connecting(socket).unwrap();
     bind(socket, &source(number)).unwrap();
 }
 
@@ -130,9 +131,10 @@ pub fn download(from: SocketAddr, concurrent: usize, duration: Duration) -> (u64
     (received, elapsed)
 }
 
-/// Datagrams that came back. Each client has some under way.
+/// Datagrams that came back. Each client has some under way, and sends as many as it received, in one call.
 pub fn datagrams(to: SocketAddr, clients: usize, duration: Duration) -> (usize, Duration) {
-    const UNDER_WAY: usize = 4;
+    const UNDER_WAY: usize = 16;
+    let burst = [Outgoing { payload: &REQUEST, peer: None, local: None }; MAX_DATAGRAMS];
     let mut poll = Poll::new();
     let sockets: Vec<OwnedFd> = (0..clients)
         .map(|number| {
@@ -145,26 +147,27 @@ pub fn datagrams(to: SocketAddr, clients: usize, duration: Duration) -> (usize, 
     let mut last = vec![Instant::now(); clients];
     for (at, socket) in sockets.iter().enumerate() {
         poll.add(socket, at);
-        for _ in 0..UNDER_WAY {
-            let _ = send(socket, &REQUEST, SendFlags::NOSIGNAL);
-        }
+        let _ = datagrams::send(socket, &burst[..UNDER_WAY]);
     }
+    let mut batch = DatagramBatch::new();
     let mut received = 0;
-    let mut buffer = [0; 2048];
     let begin = Instant::now();
     while begin.elapsed() < duration {
         for (at, _) in poll.wait() {
-            while let Ok((_, 1..)) = recv(&sockets[at], &mut buffer[..], RecvFlags::empty()) {
-                received += 1;
+            while let Ok(count @ 1..) = batch.receive(&sockets[at], UNDER_WAY) {
+                received += count;
                 last[at] = Instant::now();
-                let _ = send(&sockets[at], &REQUEST, SendFlags::NOSIGNAL);
+                let _ = datagrams::send(&sockets[at], &burst[..count]);
+                if count < UNDER_WAY {
+                    break;
+                }
             }
         }
-        // A client whose datagrams were all dropped starts over.
+        // A client whose datagrams were dropped starts over.
         for (at, last) in last.iter_mut().enumerate() {
             if last.elapsed() > Duration::from_millis(50) {
                 *last = Instant::now();
-                let _ = send(&sockets[at], &REQUEST, SendFlags::NOSIGNAL);
+                let _ = datagrams::send(&sockets[at], &burst[..UNDER_WAY]);
             }
         }
     }

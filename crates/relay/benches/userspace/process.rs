@@ -35,11 +35,26 @@ pub fn descriptor_limit() -> usize {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-/// A network of our own, with loopback alone.
-pub fn enter_namespace() {
-    ferrule_kernel::sys::enter_new_network_namespace().expect("making a network namespace; run as root");
-    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-    assert!(up.is_ok_and(|status| status.success()), "the program ip must set up loopback");
+/// Enters a network of our own, which a user namespace owns: kube-proxy 1.25 insists on 64,000 descriptors unless it runs in one.
+/// Both exist as long as the process that is returned.
+pub fn enter_namespace() -> Running {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "sh", "-c", "echo; exec cat"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("running unshare");
+    let stdout = child.stdout.take().expect("stdout is a pipe");
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)
+        .expect("unshare makes namespaces");
+    let network = std::fs::File::open(format!("/proc/{}/ns/net", child.id())).expect("the new namespace");
+    let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+    rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&network), kind)
+        .expect("entering it; run as root");
+    for arguments in [&["link", "set", "lo", "up"][..], &["address", "add", "10.1.0.1/24", "dev", "lo"]] {
+        ip(arguments);
+    }
+    for host in crate::endpoints::HOSTS {
+        ip(&["address", "add", host, "dev", "lo"]);
+    }
     for (setting, value) in [
         ("/proc/sys/net/ipv4/ip_local_port_range", "2000 65000"),
         ("/proc/sys/net/core/somaxconn", "8192"),
@@ -47,6 +62,12 @@ pub fn enter_namespace() {
     ] {
         let _ = std::fs::write(setting, value);
     }
+    Running(child)
+}
+
+pub fn ip(arguments: &[&str]) {
+    let done = Command::new("ip").args(arguments).status();
+    assert!(done.is_ok_and(|status| status.success()), "ip {}", arguments.join(" "));
 }
 
 /// This program again, in another role.

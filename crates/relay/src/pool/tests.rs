@@ -203,7 +203,7 @@ fn an_idle_client_is_free_after_the_timeout() {
 fn a_changed_timeout_applies_at_once() {
     let mut world = World::sticky(1..=3, 10_800);
     let first = world.pick(1).unwrap();
-    world.pool.set_affinity(Some(Duration::from_secs(60)));
+    world.pool.set_affinity(Some(Duration::from_mins(1)));
     world.pass(60);
     assert_ne!(world.pick(1), Ok(first));
     world.pool.set_affinity(None);
@@ -292,7 +292,7 @@ fn remembered_clients_are_limited_and_the_latest_stay() {
     let limits = PoolLimits { max_sticky_clients: 100, ..PoolLimits::default() };
     let pool = Pool::new(limits);
     pool.set_endpoints(endpoints(1..=3));
-    pool.set_affinity(Some(Duration::from_secs(60)));
+    pool.set_affinity(Some(Duration::from_mins(1)));
     let begin = Instant::now();
     for number in 0..10_000_u32 {
         let client = IpAddr::from(number.to_be_bytes());

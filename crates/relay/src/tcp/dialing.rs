@@ -22,9 +22,11 @@ const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
 /// What became of the beginning of a dial.
 enum Begun {
     /// The kernel will report.
-    UnderWay,
+    Pending,
     Connected,
     Failed,
+    /// This host has no port left towards the endpoint, which is not to blame.
+    NoPort,
     NoDescriptor(io::Error),
 }
 
@@ -36,7 +38,7 @@ impl TcpSide {
                 return self.give_up(index);
             };
             match self.begin_dial(index, endpoint, context) {
-                Begun::UnderWay => {
+                Begun::Pending => {
                     let Some(connection) = self.connections.get_mut(index) else { return };
                     connection.stage = Stage::Dialing;
                     connection.dial_deadline = Some(context.now + timeout);
@@ -45,6 +47,11 @@ impl TcpSide {
                 }
                 Begun::Connected => return self.connected(index, context),
                 Begun::Failed => self.count_dial_failure(index, endpoint, context),
+                Begun::NoPort => {
+                    if let Some(connection) = self.connections.get(index) {
+                        connection.portal.count(|counters| &counters.dial_failures, 1);
+                    }
+                }
                 Begun::NoDescriptor(error) => return self.await_descriptor(index, &error, context),
             }
         }
@@ -80,7 +87,8 @@ impl TcpSide {
         connection.endpoint_address = Some(endpoint);
         let begun = match set_stream_options(&socket).and_then(|()| Ok(connect(&socket, &endpoint)?)) {
             Ok(()) => Begun::Connected,
-            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Begun::UnderWay,
+            Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Begun::Pending,
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => return Begun::NoPort,
             Err(_) => return Begun::Failed,
         };
         if context.poller.add_stream(&socket, Token::Endpoint(index)).is_err() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -152,7 +152,7 @@ fn connections_go_round_all_endpoints() {
     let endpoints = [naming_server(), naming_server(), naming_server()];
     let world = World::tcp(&endpoints);
     let order: Vec<u16> = (0..6).map(|_| named_by(world.address()).unwrap()).collect();
-    let expected: BTreeSet<u16> = endpoints.iter().map(|endpoint| endpoint.port()).collect();
+    let expected: BTreeSet<u16> = endpoints.iter().map(SocketAddr::port).collect();
     assert_eq!(order[..3].iter().copied().collect::<BTreeSet<u16>>(), expected);
     assert_eq!(order[..3], order[3..]);
 }
