@@ -1,4 +1,4 @@
-//! Passes open sockets from one process to the next, so that nobody who connects meanwhile is refused.
+//! Passes open sockets from one process to the next, so that no client that connects meanwhile is refused.
 //!
 //! Two ways: straight from the process that runs to the one that starts, over an abstract socket of the network namespace; or through
 //! systemd, which keeps them in between (`FileDescriptorStoreMax=`). Sockets go by names that the caller chooses.

@@ -187,6 +187,7 @@ fn a_server_without_slices_is_asked_for_endpoints() {
     assert_eq!(changes(&watcher.events, "Endpoints legacy/web"), [false]);
 }
 
+/// Row: userspace R12
 #[test]
 fn endpoints_are_watched_on_request_where_there_are_slices_too() {
     if !or_skip() {

@@ -186,7 +186,7 @@ fn any(family: IpFamily) -> IpAddr {
     }
 }
 
-/// Passes what the relay has to say on to the log, once there is one. Shared by clones.
+/// Passes notes of the relay on to the log, once there is one. Shared by clones.
 #[derive(Clone, Default)]
 pub(crate) struct RelayLog(Arc<Mutex<Option<Arc<dyn RuleEventSink>>>>);
 

@@ -1,4 +1,4 @@
-//! Sockets that outlive this process: the next one takes them over, so that nobody is refused while it starts.
+//! Sockets that outlive this process: the next one takes them over, so that no client is refused while it starts.
 //!
 //! Rules lead to the ports of these sockets, so the next process writes none. Connections that are open stay with the process that
 //! accepted them, which ends when they do.
@@ -94,7 +94,7 @@ impl Handover {
     }
 }
 
-/// What the process before left, or has. Without it every socket is opened anew.
+/// What the process before left, or has. Without it every socket is a new one.
 fn take_all() -> NamedSockets {
     let mut sockets = from_systemd();
     sockets.extend(take(NAME).unwrap_or_default());

@@ -16,7 +16,7 @@ pub(super) const PORTALS_HOST: &str = "KUBE-PORTALS-HOST";
 pub(super) const NODE_PORT_CONTAINER: &str = "KUBE-NODEPORT-CONTAINER";
 pub(super) const NODE_PORT_HOST: &str = "KUBE-NODEPORT-HOST";
 pub(super) const NON_LOCAL: &str = "KUBE-NODEPORT-NON-LOCAL";
-/// Ours: nobody but redirected clients reaches our sockets, or source ranges would be worth nothing.
+/// Ours: only redirected clients reach our sockets, or source ranges would be worth nothing.
 pub(super) const GUARD: &str = "FERRULE-PORTALS";
 
 /// Every chain, by table.

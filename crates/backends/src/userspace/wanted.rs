@@ -129,7 +129,7 @@ impl Wanted {
 
     fn add(&mut self, plan: &FamilyPlan, key: &FrontendKey, frontend: &Frontend) {
         let targets = Targets { plan, frontend }.all(*key);
-        // However its packets are told apart, a Service port has its socket.
+        // However its packets are distinguished, a Service port has its socket.
         let own = PortalId::Service(frontend.owner.clone(), PoolScope::Cluster);
         for portal in targets.iter().map(|(.., to)| to).chain([&own]) {
             self.portals.entry(portal.clone()).or_insert_with(|| spec(plan, portal));

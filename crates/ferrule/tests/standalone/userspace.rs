@@ -196,7 +196,7 @@ fn flushed_rules_come_back_at_once_with_the_name_of_who_did_it() {
         let (before, said) = (saved(&stand), program.said());
         run(&stand, "iptables-nft", command);
         let told = program
-            .wait_for("Repaired", said, PATIENCE)
+            .wait_for("repaired", said, PATIENCE)
             .unwrap_or_else(|| panic!("{command:?}: {}", program.log().join("\n")));
         assert!(told.contains("iptables"), "{command:?}: {told}");
         let without_counts = |text: String| {

@@ -1,3 +1,5 @@
+//! One process hands its sockets to another, here two threads.
+
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 

@@ -183,6 +183,7 @@ fn a_failed_dial_moves_a_sticky_client_on() {
 }
 
 /// Row: userspace R35
+/// Row: model L10
 #[test]
 fn an_idle_client_is_free_after_the_timeout() {
     let mut world = World::sticky(1..=3, 60);

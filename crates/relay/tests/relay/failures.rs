@@ -18,6 +18,7 @@ fn without_endpoints_a_client_is_accepted_and_then_reset() {
 }
 
 /// Row: userspace R38
+/// Row: model L5
 #[test]
 fn four_refusals_end_the_client_quickly() {
     let world = World::tcp(&[refusing()]);
