@@ -12,8 +12,10 @@
 
 mod backend;
 mod dataplane;
+mod departure;
 mod drain;
 mod edit;
+mod findings;
 mod host;
 mod kernel;
 mod leftovers;
@@ -29,4 +31,3 @@ mod write;
 mod tests;
 
 pub use backend::Ipvs;
-pub use leftovers::{remove_servers, remove_sets};

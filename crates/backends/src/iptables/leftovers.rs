@@ -81,6 +81,10 @@ pub(super) enum Whose {
     Ipvs,
     /// Those of iptables mode that ipvs mode does not have.
     Iptables,
+    /// Those of both in table nat: open connections do not pass it.
+    Nat,
+    /// Those of ipvs mode in table nat, and its jump to a chain that is iptables mode's now.
+    IpvsNat,
 }
 
 /// Rules that could not be removed.
@@ -137,6 +141,16 @@ pub fn remove_ipvs_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Ipvs)
 }
 
+/// The same for what both left in table nat, and nothing else.
+pub fn remove_nat_leftovers() -> Result<Removed, LeftoverError> {
+    remove_everywhere(Whose::Nat)
+}
+
+/// The same for what ipvs mode alone left there, and its jump to a chain of which iptables mode has made its own.
+pub fn remove_ipvs_nat_leftovers() -> Result<Removed, LeftoverError> {
+    remove_everywhere(Whose::IpvsNat)
+}
+
 fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
     let (mut removed, mut failed) = (Removed::default(), None);
     for family in [Family::Ip, Family::Ip6] {
@@ -189,11 +203,12 @@ fn remove(access: TableAccess, whose: Whose) -> Result<Removed, LeftoverCause> {
     let tables = &mut access.open()?;
     // With our own rules there too, reading all of them would take long in a large cluster. The `legacy` variant is read faster,
     // and asking it for a chain would load its tables.
-    let ask_first = whose == Whose::Ipvs && access.variant() == Some(Variant::Nft);
+    let ask_first = matches!(whose, Whose::Ipvs | Whose::IpvsNat) && access.variant() == Some(Variant::Nft);
     if ask_first && !has_ipvs_chains(tables)? {
         return Ok(Removed::default());
     }
-    if whose == Whose::Ipvs || access.family() == Family::Ip6 {
+    let has_localnet = !matches!(whose, Whose::Ipvs | Whose::Nat | Whose::IpvsNat);
+    if !has_localnet || access.family() == Family::Ip6 {
         return Ok(Removed { chains: remove_rules(tables, whose)?, localnet_is_off: false });
     }
     let Some(saved) = if_present(tables.save())? else { return Ok(Removed::default()) };
@@ -221,7 +236,7 @@ fn remove_rules(tables: &mut impl XTables, whose: Whose) -> Result<usize, Iptabl
 
 fn remove_saved(tables: &mut impl XTables, saved: &Saved, whose: Whose) -> Result<usize, IptablesError> {
     let removal = Removal::new(saved, whose);
-    if removal.chains > 0 {
+    if !removal.text.is_empty() {
         tables.restore(&removal.text)?;
     }
     check_unreadable(tables, saved, whose)?;
@@ -324,6 +339,8 @@ impl Whose {
             Self::Both => is_fixed || of_services,
             Self::BothUnguarded => (is_fixed && chain != LOCALNET) || of_services,
             Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
+            Self::Nat => table == "nat" && (is_fixed || of_services),
+            Self::IpvsNat => table == "nat" && is_fixed && OF_IPVS.contains(&chain),
             Self::Iptables => {
                 let is_shared = OF_BOTH.contains(&(table, chain)) || OF_IPVS.contains(&chain);
                 is_fixed && !is_shared || of_services
@@ -334,8 +351,8 @@ impl Whose {
     /// A jump to a chain that stays.
     fn stale_jump(self) -> Option<CanonicalRule> {
         match self {
-            Self::Both | Self::BothUnguarded => None,
-            Self::Ipvs => Some(CanonicalRule::parse(JUMP_OF_IPVS)),
+            Self::Both | Self::BothUnguarded | Self::Nat => None,
+            Self::Ipvs | Self::IpvsNat => Some(CanonicalRule::parse(JUMP_OF_IPVS)),
             Self::Iptables => Some(CanonicalRule::parse(JUMP_OF_IPTABLES)),
         }
     }
@@ -385,6 +402,21 @@ mod tests {
         let expected =
             "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-D INPUT -j KUBE-IPVS-FILTER\n-X KUBE-IPVS-FILTER\nCOMMIT\n";
         assert_eq!(Removal::new(&Saved::parse(text), Whose::Ipvs).text.as_str(), expected);
+    }
+
+    #[test]
+    fn while_connections_drain_only_what_is_in_the_way_goes() {
+        let text = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-PROXY-FIREWALL - [0:0]\n:KUBE-IPVS-FILTER - [0:0]\n\
+            -A INPUT -m comment --comment \"kube-proxy firewall rules\" -j KUBE-PROXY-FIREWALL\n\
+            -A INPUT -j KUBE-IPVS-FILTER\nCOMMIT\n\
+            *nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:KUBE-LOAD-BALANCER - [0:0]\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n";
+        let saved = Saved::parse(text);
+        let of_both = "*nat\n:KUBE-LOAD-BALANCER - [0:0]\n:KUBE-SERVICES - [0:0]\n-D PREROUTING -j KUBE-SERVICES\n\
+            -X KUBE-LOAD-BALANCER\n-X KUBE-SERVICES\nCOMMIT\n";
+        assert_eq!(Removal::new(&saved, Whose::Nat).text.as_str(), of_both);
+        let of_ipvs = "*filter\n-D INPUT -m comment --comment \"kube-proxy firewall rules\" -j KUBE-PROXY-FIREWALL\nCOMMIT\n\
+            *nat\n:KUBE-LOAD-BALANCER - [0:0]\n-X KUBE-LOAD-BALANCER\nCOMMIT\n";
+        assert_eq!(Removal::new(&saved, Whose::IpvsNat).text.as_str(), of_ipvs);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use ferrule_plan::{ProxyMode, Quirks};
 use super::dataplane::{AnyTables, IpvsDataplane};
 use super::host;
 use super::kernel::{Kernel, NO_IPVS};
-use super::leftovers::{remove_servers, remove_sets};
+use super::leftovers::{remove_interface, remove_servers, remove_sets};
 use super::options::LiveOptions;
 use super::rules::{JUMPS, chain_names};
 use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
@@ -20,8 +20,8 @@ use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::metrics::MetricDeclaration;
 use crate::static_rules::{StaticWatch, WatchedTables};
 use crate::{
-    Advice, Backend, BackendError, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened, Probe, Rights,
-    RuleEventSink, Severity, foreign_commits, iptables, table_family,
+    Advice, Backend, BackendError, EntryPoints, InUse, Leftover, ModeChoice, ModeOptions, Note,
+    OpenConnections, Opened, Probe, Rights, RuleEventSink, Severity, foreign_commits, iptables, table_family,
 };
 
 /// ipvs mode.
@@ -155,14 +155,22 @@ impl Backend for Ipvs {
         InUse { mode: self.mode(), iptables }
     }
 
-    /// The interface and the virtual servers.
-    fn remove_entry_points(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+    /// The virtual servers, each with its address, and the interface.
+    fn remove_entry_points(
+        &self,
+        in_use: Option<&InUse>,
+        connections: OpenConnections,
+    ) -> Result<EntryPoints, BackendError> {
         if in_use.is_some_and(|in_use| in_use.mode == self.mode()) {
-            return Ok(Vec::new());
+            return Ok(EntryPoints::default());
         }
-        let objects = remove_servers()?;
-        let what = "virtual servers and the interface kube-ipvs0";
-        Ok(vec![Leftover { mode: ProxyMode::Ipvs, what, objects }])
+        let departed = remove_servers(connections)?;
+        let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };
+        let mut removed = vec![leftover("virtual servers", departed.servers)];
+        if departed.open.is_none() {
+            removed.push(leftover("interface kube-ipvs0", remove_interface()?));
+        }
+        Ok(EntryPoints { removed, open: departed.open })
     }
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
@@ -175,6 +183,17 @@ impl Backend for Ipvs {
         let objects = remove_sets()?;
         let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };
         Ok(vec![leftover("chains", chains?), leftover("address sets", objects)])
+    }
+
+    /// Rules that mark new connections for masquerading by what Services were, and a jump to a chain whose rules are another mode's
+    /// now: they would meet packets of open connections.
+    fn remove_obstacles(&self, in_use: &InUse) -> Result<Vec<Leftover>, BackendError> {
+        let removed = match in_use.mode {
+            ProxyMode::Ipvs | ProxyMode::Userspace => return Ok(Vec::new()),
+            ProxyMode::Nftables => iptables::remove_nat_leftovers()?,
+            ProxyMode::Iptables => iptables::remove_ipvs_nat_leftovers()?,
+        };
+        Ok(vec![Leftover { mode: ProxyMode::Ipvs, what: "chains", objects: removed.chains }])
     }
 }
 

@@ -15,6 +15,7 @@ mod drift;
 mod dump;
 mod handover;
 mod kernel;
+mod mode_changes;
 mod node;
 mod pair;
 #[path = "../conformance/random.rs"]

@@ -25,7 +25,7 @@ const NODE: &str = "192.0.2.10";
 pub const PODS: [&str; 2] = ["10.244.1.5", "10.244.1.6"];
 pub const ASKING_POD: &str = "10.244.1.100";
 /// How often each of four clients connects.
-pub const EVERY: Duration = Duration::from_millis(100);
+pub const EVERY: Duration = Duration::from_millis(20);
 
 /// The node.
 pub struct Node {
@@ -93,16 +93,17 @@ impl Node {
         self.start(&program("kube-proxy"), &unwritten)
     }
 
-    /// Starts Ferrule in ipvs mode.
-    pub fn start_ferrule(&self, more: &[&str]) -> Program {
-        let mut arguments = vec!["--proxy-mode=ipvs"];
-        arguments.extend(more);
-        self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments)
+    /// Starts Ferrule in ipvs mode and waits until it has synced both families; what it said of IPv4.
+    pub fn run_ferrule(&self, more: &[&str]) -> (Program, String) {
+        self.run_ferrule_in("ipvs", more)
     }
 
-    /// Starts it and waits until it has synced both families; what it said of IPv4.
-    pub fn run_ferrule(&self, more: &[&str]) -> (Program, String) {
-        let ferrule = self.start_ferrule(more);
+    /// The same in another mode.
+    pub fn run_ferrule_in(&self, mode: &str, more: &[&str]) -> (Program, String) {
+        let mode = format!("--proxy-mode={mode}");
+        let mut arguments = vec![mode.as_str()];
+        arguments.extend(more);
+        let ferrule = self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments);
         let said = ["IPv4", "IPv6"].map(|family| {
             let said = ferrule.wait_for(&format!("family=\"{family}\" written="), 0, PATIENCE);
             assert!(said.is_some(), "no first sync\n{}", ferrule.log().join("\n"));
@@ -159,6 +160,12 @@ impl Node {
         let saved = ["iptables-save", "ip6tables-save"].map(|program| self.command(program, &[]));
         let lines = saved.iter().flat_map(|saved| saved.lines());
         lines.filter(|line| line.contains("KUBE-")).map(str::to_owned).collect()
+    }
+
+    /// The nftables tables of proxies.
+    pub fn tables(&self) -> Vec<String> {
+        let listed = self.command("nft", &["list", "tables"]);
+        listed.lines().filter(|line| line.contains("kube-proxy")).map(str::to_owned).collect()
     }
 
     /// Waits until connections to the Service are answered.
