@@ -21,6 +21,7 @@ mod kernel;
 mod leftovers;
 mod options;
 mod patch;
+mod program;
 mod rules;
 mod sets;
 mod wanted;
@@ -31,3 +32,4 @@ mod write;
 mod tests;
 
 pub use backend::Ipvs;
+pub use program::program;
