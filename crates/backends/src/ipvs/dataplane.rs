@@ -41,7 +41,6 @@ pub(super) struct IpvsDataplane {
     /// The options that the last sync went by.
     scheduler: Arc<str>,
     excluded: Vec<IpNet>,
-    period: Duration,
     pub(super) wanted: Wanted,
     /// What the kernel holds. Nothing before the first sync and after a failure.
     held: Option<Held>,
@@ -81,7 +80,6 @@ impl IpvsDataplane {
             options: options.clone(),
             scheduler: scheduler(""),
             excluded: Vec::new(),
-            period: Duration::ZERO,
             wanted: Wanted::default(),
             held: None,
             ours: BTreeSet::new(),
@@ -103,7 +101,6 @@ impl IpvsDataplane {
         let scheduler = scheduler(&options.ipvs.scheduler);
         let of_family = |block: &&IpNet| IpFamily::of(block.addr()) == self.family;
         self.excluded = options.ipvs.exclude_cidrs.iter().filter(of_family).copied().collect();
-        self.period = options.sync_period;
         self.draining.set_limit(options.ipvs.drain_limit);
         let is_other = scheduler != self.scheduler;
         self.scheduler = scheduler;
@@ -470,8 +467,9 @@ impl Dataplane for IpvsDataplane {
         Ok(patch(&missing, &self.specs, &edit, &correction))
     }
 
+    /// A new one counts at once: the next sync might be far away.
     fn verify_interval(&self) -> Option<Duration> {
-        Some(self.period)
+        Some(self.options.get().sync_period)
     }
 
     fn cost(&self) -> Cost {

@@ -1,5 +1,7 @@
 //! What others changed while nobody announced it: found by reading, and said.
 
+use std::time::Duration;
+
 use ferrule_kernel::ipset::SetChange;
 use ferrule_kernel::ipvs::{IpvsChange, RealServer};
 use ferrule_kernel::port::{AddressSets, FakeIpvsKernel, ServiceInterface, VirtualServers};
@@ -80,6 +82,15 @@ fn a_verification_names_chains() {
     node.tables.empty("nat", "KUBE-SERVICES");
     let text = node.verify().found.unwrap();
     assert_eq!(text, "rules changed: KUBE-SERVICES");
+}
+
+#[test]
+fn a_new_period_counts_at_once() {
+    let mut node = Node::of(FACTS);
+    for seconds in [3600, 1] {
+        let period = Duration::from_secs(seconds);
+        assert_eq!(node.verify_every(period), Some(period), "without a sync in between");
+    }
 }
 
 #[test]
