@@ -22,6 +22,7 @@ mod pair;
 #[allow(dead_code, reason = "no packets are sent to these clusters here")]
 mod random;
 mod speed;
+mod trouble;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;

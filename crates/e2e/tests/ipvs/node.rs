@@ -180,12 +180,27 @@ impl Node {
     }
 
     fn start(&self, program: &Path, more: &[&str]) -> Program {
+        let arguments = self.arguments(more);
+        Program::start(self.net.node(), program, &arguments).expect("it starts")
+    }
+
+    /// Starts Ferrule in ipvs mode by the last line of a script, `exec … "$0" "$@"`, in a mount namespace of its own.
+    pub fn start_by_script(&self, script: &str, more: &[&str]) -> Program {
+        let before =
+            ["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_ferrule-under-test"), "--proxy-mode=ipvs"];
+        let mut arguments: Vec<String> = before.map(str::to_owned).to_vec();
+        arguments.extend(self.arguments(more));
+        Program::start(self.net.node(), Path::new("unshare"), &arguments).expect("it starts")
+    }
+
+    fn arguments(&self, more: &[&str]) -> Vec<String> {
         let kubeconfig = ApiServer::shared().kubeconfig(User::KubeProxy).expect("a kubeconfig");
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let name = format!("--hostname-override={}", self.name);
-        let mut arguments = vec!["-v=2", kubeconfig.as_str(), &name, "--cluster-cidr=10.244.0.0/16"];
-        arguments.extend(more);
-        Program::start(self.net.node(), program, &arguments).expect("it starts")
+        let mut arguments =
+            vec!["-v=2".to_owned(), kubeconfig, name, "--cluster-cidr=10.244.0.0/16".to_owned()];
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
+        arguments
     }
 }
 
