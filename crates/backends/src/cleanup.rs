@@ -82,13 +82,13 @@ pub struct Unused {
     drain_limit: Option<Duration>,
     since: Instant,
     /// Whether what would be in the way of the mode that runs is gone.
-    is_out_of_the_way: bool,
+    has_no_obstacles: bool,
 }
 
 impl Unused {
     /// From now on connections are waited for.
     pub fn new(in_use: InUse, drain_limit: Option<Duration>) -> Self {
-        Self { in_use, drain_limit, since: Instant::now(), is_out_of_the_way: false }
+        Self { in_use, drain_limit, since: Instant::now(), has_no_obstacles: false }
     }
 
     /// Removes what can be removed now.
@@ -108,9 +108,9 @@ impl Unused {
         if open.is_none() {
             return Ok(CleanupProgress::Done);
         }
-        if !self.is_out_of_the_way {
+        if !self.has_no_obstacles {
             each_mode(removed, |backend| backend.remove_obstacles(&self.in_use))?;
-            self.is_out_of_the_way = true;
+            self.has_no_obstacles = true;
         }
         let again_in = left.map_or(COUNT_INTERVAL, |left| left.min(COUNT_INTERVAL));
         Ok(CleanupProgress::Draining { open, again_in })

@@ -314,7 +314,7 @@ impl Proxy {
         let repair = purpose.repaired(report, &before);
         match repair {
             Repair::Of(drift) => {
-                // Where nobody announced it, the sync itself may have seen what it was.
+                // Where it was not announced, the sync itself may have seen what it was.
                 let found = report.found.clone().map(|what| Drift { family, what, by: None });
                 let drift = drift.or(found.as_ref());
                 state.status.repaired(drift);
