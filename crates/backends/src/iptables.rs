@@ -21,6 +21,7 @@ mod backend;
 mod base;
 mod canary;
 mod check_schedule;
+mod drain_rule;
 mod edit;
 mod frontend;
 mod known;

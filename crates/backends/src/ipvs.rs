@@ -32,4 +32,5 @@ mod write;
 mod tests;
 
 pub use backend::Ipvs;
+pub use leftovers::remove_sets;
 pub use program::program;

@@ -4,8 +4,10 @@
 mod support;
 
 use ferrule_backends::iptables::remove_leftovers;
+use ferrule_backends::{OpenConnections, backend};
 use ferrule_kernel::iptables::{AccessPolicy, IptablesCommands, RestoreText, RuleText, Saved, TableAccess};
 use ferrule_kernel::port::XTables as _;
+use ferrule_plan::ProxyMode;
 use support::iptables::{every_program, saved, with_iptables};
 
 /// What is not ours: a firewall, the kubelet's chains, a chain that jumps into one of ours.
@@ -174,7 +176,8 @@ fn the_sets_of_ipvs_mode_go_and_others_stay() {
             run("ipset", &["create", "KUBE-OTHERS", "hash:ip"]);
         }
         let expected = if has_sets { 2 } else { 0 };
-        assert_eq!(ferrule_backends::ipvs::remove_servers().expect("a removal"), 0);
+        let entry_points = backend(ProxyMode::Ipvs).remove_entry_points(None, OpenConnections::Cut);
+        assert!(entry_points.expect("a removal").removed.iter().all(|leftover| leftover.objects == 0));
         assert_eq!(ferrule_backends::ipvs::remove_sets().expect("a removal"), expected);
         let links = run("ip", &["-o", "link"]);
         // It has the name and is no dummy device: it is not ours. The virtual machine has one that is.

@@ -12,6 +12,7 @@ use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::sysctl::SysctlError;
 
+use super::drain_rule::{DRAIN, drain_rule};
 use super::localnet::{self, LOCALNET, LocalnetBefore};
 use super::names::OF_SERVICES;
 
@@ -42,6 +43,7 @@ const CHAINS: &[(&str, &[&str])] = &[
             "KUBE-PROXY-CANARY",
             "KUBE-NODE-PORT",
             "KUBE-LOAD-BALANCER",
+            DRAIN,
         ],
     ),
     ("mangle", &["KUBE-PROXY-CANARY", LOCALNET]),
@@ -207,7 +209,7 @@ fn remove(access: TableAccess, whose: Whose) -> Result<Removed, LeftoverCause> {
     if ask_first && !has_ipvs_chains(tables)? {
         return Ok(Removed::default());
     }
-    let has_localnet = !matches!(whose, Whose::Ipvs | Whose::Nat | Whose::IpvsNat);
+    let has_localnet = whose != Whose::Ipvs && !whose.keeps_drain();
     if !has_localnet || access.family() == Family::Ip6 {
         return Ok(Removed { chains: remove_rules(tables, whose)?, localnet_is_off: false });
     }
@@ -236,8 +238,12 @@ fn remove_rules(tables: &mut impl XTables, whose: Whose) -> Result<usize, Iptabl
 
 fn remove_saved(tables: &mut impl XTables, saved: &Saved, whose: Whose) -> Result<usize, IptablesError> {
     let removal = Removal::new(saved, whose);
-    if !removal.text.is_empty() {
-        tables.restore(&removal.text)?;
+    let mut text = removal.text;
+    if whose.keeps_drain() {
+        text.append(&drain_rule(saved, tables.family()).unwrap_or_default());
+    }
+    if !text.is_empty() {
+        tables.restore(&text)?;
     }
     check_unreadable(tables, saved, whose)?;
     Ok(removal.chains)
@@ -338,14 +344,19 @@ impl Whose {
         match self {
             Self::Both => is_fixed || of_services,
             Self::BothUnguarded => (is_fixed && chain != LOCALNET) || of_services,
-            Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
-            Self::Nat => table == "nat" && (is_fixed || of_services),
+            Self::Ipvs => is_fixed && (OF_IPVS.contains(&chain) || chain == DRAIN),
+            Self::Nat => table == "nat" && (is_fixed && chain != DRAIN || of_services),
             Self::IpvsNat => table == "nat" && is_fixed && OF_IPVS.contains(&chain),
             Self::Iptables => {
                 let is_shared = OF_BOTH.contains(&(table, chain)) || OF_IPVS.contains(&chain);
                 is_fixed && !is_shared || of_services
             }
         }
+    }
+
+    /// Whether connections of ipvs mode drain meanwhile.
+    fn keeps_drain(self) -> bool {
+        matches!(self, Self::Nat | Self::IpvsNat)
     }
 
     /// A jump to a chain that stays.

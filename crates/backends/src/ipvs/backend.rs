@@ -186,7 +186,7 @@ impl Backend for Ipvs {
     }
 
     /// Rules that mark new connections for masquerading by what Services were, and a jump to a chain whose rules are another mode's
-    /// now: they would meet packets of open connections.
+    /// now: they would meet packets of open connections. In their place comes a rule for this host's own packets.
     fn remove_obstacles(&self, in_use: &InUse) -> Result<Vec<Leftover>, BackendError> {
         let removed = match in_use.mode {
             ProxyMode::Ipvs | ProxyMode::Userspace => return Ok(Vec::new()),

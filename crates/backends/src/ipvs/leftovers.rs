@@ -65,7 +65,7 @@ fn forget_flows(family: IpFamily, services: &[VirtualServerId]) -> Result<(), Ne
 }
 
 /// Removes the sets that ipvs mode left. Rules that use them must be gone before: see [`crate::iptables::remove_leftovers`].
-pub(super) fn remove_sets() -> Result<usize, BackendError> {
+pub fn remove_sets() -> Result<usize, BackendError> {
     let failed =
         |error: NetlinkError| BackendError::new("removing the address sets of ipvs mode").caused_by(error);
     let Some(mut sets) = open_sets().map_err(failed)? else { return Ok(0) };

@@ -142,3 +142,39 @@ fn ipvs_mode_takes_over_from_the_others() {
     let left = node.rules().into_iter().filter(|rule| !rule.contains("KUBE-FIREWALL"));
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
 }
+
+/// The address of the Service is still this host's own then, and no endpoint elsewhere could answer to it.
+#[test]
+fn the_host_itself_connects_while_ipvs_mode_drains() {
+    let Some(_turn) = beside_others() else { return };
+    const NO_LOCAL_PODS: &[&str] = &["--cluster-cidr="];
+    let node = Node::new("connects");
+    let (ferrule, _) = node.run_ferrule(NO_LOCAL_PODS);
+    node.wait_until_served(&ferrule);
+    let open = node.connect_to_echo();
+    ferrule.terminate().expect("it ends");
+    for mode in ["ipvs", "nftables", "iptables"] {
+        ferrule_in(&node, mode, NO_LOCAL_PODS, |ferrule| {
+            let weight = u32::from(mode == "ipvs");
+            wait((&node, ferrule), PATIENCE, |node| weights(node).iter().all(|is| *is == weight));
+            wait((&node, ferrule), PATIENCE, |node| {
+                let drains = node.rules().iter().any(|rule| rule.contains("FERRULE-IPVS-DRAIN"));
+                drains == (mode != "ipvs")
+            });
+            for _ in 0..4 {
+                let answer = node.ask_from_host();
+                assert!(answer.contains(' '), "{mode}: {answer}");
+                let vip = node.service().ip().to_string();
+                assert!(!answer.contains(&vip), "{mode}: an endpoint was asked by {answer}");
+            }
+        });
+    }
+    drop(open);
+}
+
+/// Runs something while Ferrule runs in a mode.
+fn ferrule_in(node: &Node, mode: &str, more: &[&str], work: impl FnOnce(&Program)) {
+    let (ferrule, _) = node.run_ferrule_in(mode, more);
+    work(&ferrule);
+    ferrule.terminate().expect("it ends");
+}

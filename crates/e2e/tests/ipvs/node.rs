@@ -1,5 +1,6 @@
 //! A node of a real cluster with two pods behind one Service, in a kernel that has IPVS.
 
+use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -135,6 +136,19 @@ impl Node {
         let stream = connected.join().expect("a client").expect("a connection");
         stream.set_read_timeout(Some(ANSWERS_WITHIN)).expect("a timeout");
         stream
+    }
+
+    /// What an endpoint answers to the node itself: its own address and the client's.
+    pub fn ask_from_host(&self) -> String {
+        let to = self.service;
+        let ask = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect_timeout(&to, ANSWERS_WITHIN)?;
+            stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        self.run(ask).expect("an answer")
     }
 
     /// Has everything of proxies removed.

@@ -53,6 +53,11 @@ fn pass(node: &Node, connections: OpenConnections) -> Result<Pass, BackendError>
     Ok(Pass { departed, writes: fake.take_writes(), forgotten })
 }
 
+/// Removes everything, as `--cleanup` does.
+pub fn cut(node: &Node) {
+    pass(node, OpenConnections::Cut).unwrap();
+}
+
 fn waits(node: &Node) -> Pass {
     pass(node, OpenConnections::LeftToEnd).unwrap()
 }
