@@ -7,11 +7,12 @@ use crate::node::{Node, PATIENCE};
 
 /// Runs it as it is.
 const AS_IT_IS: &str = r#"exec "$0" "$@""#;
+/// By its path: the shell of the virtual machine has a lesser one of its own.
 const WITHOUT_RIGHTS: &str =
-    r#"exec setpriv --bounding-set=-net_admin --inh-caps=-net_admin --ambient-caps=-all "$0" "$@""#;
+    r#"exec /usr/bin/setpriv --bounding-set=-net_admin --inh-caps=-net_admin --ambient-caps=-all "$0" "$@""#;
 /// Settings are not what is needed, and cannot be changed.
-const READ_ONLY: &str =
-    r#"echo 0 > /proc/sys/net/ipv4/vs/conntrack && mount -o bind,ro /proc/sys /proc/sys && exec "$0" "$@""#;
+const READ_ONLY: &str = r#"echo 0 > /proc/sys/net/ipv4/vs/conntrack && mount -o bind /proc/sys /proc/sys &&
+    mount -o remount,bind,ro /proc/sys && exec "$0" "$@""#;
 
 /// The line with which it ends, or which it says again and again.
 fn complaint(program: &Program, text: &str) -> String {
