@@ -18,7 +18,7 @@ pub(super) fn drain_rule(saved: &Saved, family: Family) -> Option<RestoreText> {
     }
     let rule = match family {
         Family::Ip6 => "-m set --match-set KUBE-6-IPVS-IPS src ! -o lo -j MASQUERADE",
-        _ => "-m set --match-set KUBE-IPVS-IPS src ! -o lo -j MASQUERADE",
+        Family::Ip => "-m set --match-set KUBE-IPVS-IPS src ! -o lo -j MASQUERADE",
     };
     let mut text = RestoreText::default();
     text.table("nat", |lines| {

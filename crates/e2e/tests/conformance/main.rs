@@ -177,8 +177,11 @@ fn one_random_cluster(pair: &mut Pair, proxy: &str, seed: u64, tally: &mut Tally
         if is_ipvs {
             // They are slow, and each is another chance to see where it hangs.
             println!("{name}: {agreed} packets agreed, {:.0?} after it was settled", began.elapsed());
-            let found = different.iter().map(|one| format!("{name}: {one}\n{}", lines.join("\n")));
+            let found = different.iter().map(|one| format!("{name}: {one}"));
             tally.different.extend(found.inspect(|one| println!("{one}")));
+            if !different.is_empty() {
+                println!("{}", lines.join("\n"));
+            }
             continue;
         }
         if let Some(first) = different.first() {
