@@ -87,6 +87,14 @@ bench-iptables: setup ## Measure iptables mode, alone and beside the real kube-p
 	@cargo bench --quiet --locked -p ferrule-backends --bench iptables
 	@cargo bench --quiet --locked -p ferrule-e2e --bench iptables
 
+.PHONY: bench-ipvs
+bench-ipvs: setup ## Measure ipvs mode beside the real kube-proxy's in a virtual machine: starts, changes, memory [SIZES=100x5,1000x5,5000x2]
+	@scripts/setup vm
+	@scripts/cluster-build
+	@sizes='$(SIZES)'; FERRULE_VM_SECONDS=7200 FERRULE_VM_CONSOLE=target/bench-ipvs.log \
+		FERRULE_VM_ENVIRONMENT="FERRULE_SIZES=$${sizes:-100x5,1000x5,5000x2}" scripts/vm-ipvs e2e/ipvs=how_long
+	@sed -n '/Services with .* endpoints each/,/^test /p' target/bench-ipvs.log
+
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)
 	@scripts/cluster-build

@@ -11,6 +11,8 @@ use crate::node::{Node, PATIENCE, PAUSE};
 
 /// How long clients connect in each mode.
 const IN_EACH: Duration = Duration::from_secs(2);
+/// Local pods cannot be recognized then.
+const NO_LOCAL_PODS: &[&str] = &["--cluster-cidr="];
 /// The kernel forgets a connection two minutes after it was closed.
 const DRAINED_WITHIN: Duration = Duration::from_mins(8);
 
@@ -147,7 +149,6 @@ fn ipvs_mode_takes_over_from_the_others() {
 #[test]
 fn the_host_itself_connects_while_ipvs_mode_drains() {
     let Some(_turn) = beside_others() else { return };
-    const NO_LOCAL_PODS: &[&str] = &["--cluster-cidr="];
     let node = Node::new("connects");
     let (ferrule, _) = node.run_ferrule(NO_LOCAL_PODS);
     node.wait_until_served(&ferrule);
@@ -173,8 +174,8 @@ fn the_host_itself_connects_while_ipvs_mode_drains() {
 }
 
 /// Runs something while Ferrule runs in a mode.
-fn ferrule_in(node: &Node, mode: &str, more: &[&str], work: impl FnOnce(&Program)) {
-    let (ferrule, _) = node.run_ferrule_in(mode, more);
+fn ferrule_in(node: &Node, mode: &str, flags: &[&str], work: impl FnOnce(&Program)) {
+    let (ferrule, _) = node.run_ferrule_in(mode, flags);
     work(&ferrule);
     ferrule.terminate().expect("it ends");
 }

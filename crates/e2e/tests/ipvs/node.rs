@@ -100,10 +100,10 @@ impl Node {
     }
 
     /// The same in another mode.
-    pub fn run_ferrule_in(&self, mode: &str, more: &[&str]) -> (Program, String) {
+    pub fn run_ferrule_in(&self, mode: &str, flags: &[&str]) -> (Program, String) {
         let mode = format!("--proxy-mode={mode}");
         let mut arguments = vec![mode.as_str()];
-        arguments.extend(more);
+        arguments.extend(flags);
         let ferrule = self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments);
         let said = ["IPv4", "IPv6"].map(|family| {
             let said = ferrule.wait_for(&format!("family=\"{family}\" written="), 0, PATIENCE);

@@ -61,27 +61,33 @@ fn how_long_both_take() {
         };
         println!("{} Services with {} endpoints each:", size.services, size.endpoints);
         let mut side = Side::new(server, "ferrule", 201 + 2 * at);
-        let mut mine = measure(&mut side, &size, patience, (ours, &mut change));
+        let mut mine = measure(&mut side, &size, Steps { start: ours, change: &mut change, patience });
         side.stop();
         ours(&mut side);
         mine.restarted = side.wait_for("family=\"IPv4\" written=", patience);
         mine.show("ferrule", patience);
         drop(side);
         let mut side = Side::new(server, "kube-proxy", 202 + 2 * at);
-        let theirs = measure(&mut side, &size, patience, (kube_proxy, &mut change));
+        let theirs = measure(&mut side, &size, Steps { start: kube_proxy, change: &mut change, patience });
         theirs.show("kube-proxy", patience);
         mine.compare(&theirs);
     }
     server.bring_about(&mut there, Objects::new()).expect("nothing left");
 }
 
-/// How a proxy is started, and what makes the endpoint come and go.
-type Steps<'a> = (fn(&mut Side), &'a mut dyn FnMut(bool));
+/// What is done to a proxy.
+struct Steps<'a> {
+    start: fn(&mut Side),
+    /// Makes the endpoint come and go.
+    change: &'a mut dyn FnMut(bool),
+    patience: Duration,
+}
 
-fn measure(side: &mut Side, size: &Size, patience: Duration, (start, change): Steps<'_>) -> Figures {
+fn measure(side: &mut Side, cluster: &Size, steps: Steps<'_>) -> Figures {
+    let Steps { start, change, patience } = steps;
     let (mut figures, began) = (Figures::default(), Instant::now());
     start(side);
-    let wanted = usize::try_from(size.services).unwrap_or_default();
+    let wanted = usize::try_from(cluster.services).unwrap_or_default();
     let is_programmed = |side: &Side| side.run(|| has_servers(wanted)) && seen(side).has_cluster_ips(wanted);
     if !wait(side, patience, is_programmed) {
         return figures;
