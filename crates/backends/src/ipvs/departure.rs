@@ -62,7 +62,8 @@ pub(super) fn depart(
     let real = kernel.servers.all_real_servers(&ids).map_err(failed)?;
     let departure = Departure::new(&held, ids.into_iter().zip(real).collect(), connections);
     kernel.servers.apply(&departure.quiet).map_err(failed)?;
-    if !departure.forgotten.is_empty() {
+    // Where no mode has taken over, their next packets would find nothing either.
+    if !departure.forgotten.is_empty() && connections == OpenConnections::LeftToEnd {
         forget(&departure.forgotten).map_err(failed)?;
     }
     kernel.links.change(&held.link, &[], &departure.unbind).map_err(failed)?;
@@ -71,10 +72,25 @@ pub(super) fn depart(
         .iter()
         .map(|(set, entry)| SetChange { set: &known.specs[set.index()], entry: *entry, add: false })
         .collect();
-    kernel.sets.apply(&shut).map_err(failed)?;
-    let gone: Vec<IpvsChange> = departure.gone.into_iter().map(IpvsChange::DeleteService).collect();
+    let outcomes = kernel.sets.apply(&shut).map_err(failed)?;
+    let (mut admitted, mut problem) = (BTreeSet::new(), None);
+    for ((_, entry), outcome) in departure.shut.iter().zip(outcomes) {
+        if let Err(rejection) = outcome {
+            admitted.insert(*entry);
+            problem = problem.or(Some(rejection));
+        }
+    }
+    // The others go now: without their entries the next pass would not know them.
+    let gone = departure.gone.iter().filter(|id| !admitted.contains(&entry_of(id)));
+    let gone: Vec<IpvsChange> = gone.copied().map(IpvsChange::DeleteService).collect();
     let servers = kernel.servers.apply(&gone).map_err(failed)?.into_iter().flatten().count();
-    Ok(Departed { servers, open: departure.open })
+    match problem {
+        Some(rejection) => {
+            let doing = "shutting the ports of virtual servers that go";
+            Err(BackendError::new(doing).caused_by(rejection))
+        }
+        None => Ok(Departed { servers, open: departure.open }),
+    }
 }
 
 impl Departure {
@@ -104,13 +120,17 @@ impl Departure {
     }
 
     fn remove(&mut self, held: &Held, id: VirtualServerId) {
-        let VirtualServerId { address: ip, protocol, port } = id;
-        let entry = SetEntry::IpPort { ip, protocol, port };
+        let entry = entry_of(&id);
         let admitting = AddressSet::ALL.into_iter().filter(|set| set.admits());
         let there = admitting.filter(|set| held.sets[set.index()].contains(&entry));
         self.shut.extend(there.map(|set| (set, entry)));
         self.gone.push(id);
     }
+}
+
+/// The entry by which sets know a virtual server.
+fn entry_of(id: &VirtualServerId) -> SetEntry {
+    SetEntry::IpPort { ip: id.address, protocol: id.protocol, port: id.port }
 }
 
 /// How many connections are waited for. One that is closing counts: its last packets would be lost.

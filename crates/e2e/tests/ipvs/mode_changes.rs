@@ -1,5 +1,6 @@
 //! ipvs mode gives way to others and takes over from them, while clients connect and others stay connected.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use ferrule_testkit::Program;
@@ -145,14 +146,15 @@ fn ipvs_mode_takes_over_from_the_others() {
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
-/// The address of the Service is still this host's own then, and no endpoint elsewhere could answer to it.
+/// The address of the Service is still this host's own then, and no endpoint elsewhere could answer to it. A UDP client, which sends
+/// from one port all the time, is served by every mode.
 #[test]
-fn the_host_itself_connects_while_ipvs_mode_drains() {
+fn the_host_itself_and_udp_clients_are_served_while_ipvs_mode_drains() {
     let Some(_turn) = beside_others() else { return };
     let node = Node::new("connects");
     let (ferrule, _) = node.run_ferrule(NO_LOCAL_PODS);
     node.wait_until_served(&ferrule);
-    let open = node.connect_to_echo();
+    let (open, udp) = (node.connect_to_echo(), node.udp_client());
     ferrule.terminate().expect("it ends");
     for mode in ["ipvs", "nftables", "iptables"] {
         ferrule_in(&node, mode, NO_LOCAL_PODS, |ferrule| {
@@ -162,6 +164,7 @@ fn the_host_itself_connects_while_ipvs_mode_drains() {
                 let drains = node.rules().iter().any(|rule| rule.contains("FERRULE-IPVS-DRAIN"));
                 drains == (mode != "ipvs")
             });
+            assert!(is_answered(&udp), "{mode}: a UDP client is on its own\n{}", ferrule.log().join("\n"));
             for _ in 0..4 {
                 let answer = node.ask_from_host();
                 assert!(answer.contains(' '), "{mode}: {answer}");
@@ -171,6 +174,11 @@ fn the_host_itself_connects_while_ipvs_mode_drains() {
         });
     }
     drop(open);
+}
+
+/// Whether somebody answers in a few tries: a packet may be lost.
+fn is_answered(client: &UdpSocket) -> bool {
+    (0..5).any(|_| client.send(b"?").is_ok() && client.recv(&mut [0; 100]).is_ok_and(|length| length > 0))
 }
 
 /// Runs something while Ferrule runs in a mode.

@@ -1,14 +1,14 @@
 //! A node of a real cluster with two pods behind one Service, in a kernel that has IPVS.
 
 use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::ipvs::{Ipvs, RealServer};
-use ferrule_model::Protocol::Tcp;
+use ferrule_model::Protocol::{Tcp, Udp};
 use ferrule_testkit::Program;
 use ferrule_testkit::api_server::{self, ApiServer, User, program};
 use ferrule_testkit::netns::{self, NetSpec, NetWorld};
@@ -43,7 +43,7 @@ impl Node {
         let cluster_ip = ip(&format!("10.96.71.{number}"));
         let mut spec = NetSpec::node([ip(NODE)]).pod(ip(ASKING_POD), &[]);
         for pod in PODS {
-            spec = spec.pod(ip(pod), &[(Tcp, 8080)]);
+            spec = spec.pod(ip(pod), &[(Tcp, 8080), (Udp, 9090)]);
         }
         let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
         let server = ApiServer::shared();
@@ -136,6 +136,18 @@ impl Node {
         let stream = connected.join().expect("a client").expect("a connection");
         stream.set_read_timeout(Some(ANSWERS_WITHIN)).expect("a timeout");
         stream
+    }
+
+    /// A client of the Service's UDP port, whose flow stays the same.
+    pub fn udp_client(&self) -> UdpSocket {
+        let to = SocketAddr::new(self.service.ip(), 53);
+        let opened = self.in_asking_pod(move || -> std::io::Result<UdpSocket> {
+            let socket = UdpSocket::bind(SocketAddr::new(ip(ASKING_POD), 0))?;
+            socket.connect(to)?;
+            socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+            Ok(socket)
+        });
+        opened.join().expect("a client").expect("a socket")
     }
 
     /// What an endpoint answers to the node itself: its own address and the client's.
@@ -277,6 +289,7 @@ fn service(name: &str, cluster_ip: IpAddr) -> Value {
         "spec": { "clusterIP": cluster_ip, "ports": [
             { "name": "http", "port": 80, "targetPort": 8080 },
             { "name": "echo", "port": 81, "targetPort": 8081 },
+            { "name": "dns", "port": 53, "targetPort": 9090, "protocol": "UDP" },
         ] },
     })
 }
@@ -290,6 +303,7 @@ fn slice(name: &str, pods: &[&str]) -> Value {
         "ports": [
             { "name": "http", "port": 8080, "protocol": "TCP" },
             { "name": "echo", "port": 8081, "protocol": "TCP" },
+            { "name": "dns", "port": 9090, "protocol": "UDP" },
         ],
         "endpoints": pods.iter().map(endpoint).collect::<Vec<_>>(),
     })

@@ -166,4 +166,11 @@ fn a_pass_that_fails_leaves_what_protects() {
     node.kernel.reject("addr list", 1, ENOMEM);
     assert!(pass(&node, OpenConnections::LeftToEnd).is_err());
     assert!(node.kernel.take_writes().is_empty());
+    // A port that is still admitted keeps its virtual server: a listener of the host would answer in its place.
+    node.connections(WEB, "10.0.1.1:80", 1, 0);
+    node.kernel.reject("set delete KUBE-CLUSTER-IP", 1, ENOMEM);
+    assert!(pass(&node, OpenConnections::LeftToEnd).is_err());
+    assert_eq!(node.servers().len(), 2);
+    waits(&node);
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80 weight 0"]);
 }
