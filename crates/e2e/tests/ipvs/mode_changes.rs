@@ -12,8 +12,8 @@ use crate::node::{Node, PATIENCE, PAUSE};
 
 /// How long clients connect in each mode.
 const IN_EACH: Duration = Duration::from_secs(2);
-/// Local pods cannot be recognized then.
-const NO_LOCAL_PODS: &[&str] = &["--cluster-cidr="];
+/// The addresses of Services are taken for local pods' then, and not masqueraded.
+const WIDE_BLOCK: &[&str] = &["--cluster-cidr=10.0.0.0/8"];
 /// The kernel forgets a connection two minutes after it was closed.
 const DRAINED_WITHIN: Duration = Duration::from_mins(8);
 
@@ -152,12 +152,12 @@ fn ipvs_mode_takes_over_from_the_others() {
 fn the_host_itself_and_udp_clients_are_served_while_ipvs_mode_drains() {
     let Some(_turn) = beside_others() else { return };
     let node = Node::new("connects");
-    let (ferrule, _) = node.run_ferrule(NO_LOCAL_PODS);
+    let (ferrule, _) = node.run_ferrule(WIDE_BLOCK);
     node.wait_until_served(&ferrule);
     let (open, udp) = (node.connect_to_echo(), node.udp_client());
     ferrule.terminate().expect("it ends");
     for mode in ["ipvs", "nftables", "iptables"] {
-        ferrule_in(&node, mode, NO_LOCAL_PODS, |ferrule| {
+        ferrule_in(&node, mode, WIDE_BLOCK, |ferrule| {
             let weight = u32::from(mode == "ipvs");
             wait((&node, ferrule), PATIENCE, |node| weights(node).iter().all(|is| *is == weight));
             wait((&node, ferrule), PATIENCE, |node| {
