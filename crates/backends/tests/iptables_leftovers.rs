@@ -3,7 +3,7 @@
 
 mod support;
 
-use ferrule_backends::iptables::remove_leftovers;
+use ferrule_backends::iptables::{remove_ipvs_leftovers, remove_leftovers, remove_nat_leftovers};
 use ferrule_backends::{OpenConnections, backend};
 use ferrule_kernel::iptables::{AccessPolicy, IptablesCommands, RestoreText, RuleText, Saved, TableAccess};
 use ferrule_kernel::port::XTables as _;
@@ -154,6 +154,36 @@ fn the_variant_with_rules_is_the_one_to_use() {
         assert!(!choose(AccessPolicy::CommandsOnly).is_netlink());
         IptablesCommands::new(Family::Ip, Variant::Legacy).restore(&hint).expect("a hint");
         assert!(policies.iter().all(|policy| variant_of(*policy) == Some(Variant::Legacy)));
+    });
+}
+
+#[test]
+fn while_ipvs_mode_drains_the_hosts_own_packets_are_masqueraded() {
+    with_iptables(|| {
+        use support::iptables::run;
+        let create = ["create", "KUBE-IPVS-IPS", "hash:ip"];
+        if !std::process::Command::new("ipset").args(create).output().is_ok_and(|made| made.status.success())
+        {
+            println!("skipped: this kernel has no address sets");
+            return;
+        }
+        run("ipset", &["create", "KUBE-6-IPVS-IPS", "hash:ip", "family", "inet6"]);
+        write_everywhere(KUBE_PROXY);
+        for _ in 0..2 {
+            remove_nat_leftovers().expect("a removal");
+            for saved in state() {
+                let nat = saved.table("nat").expect("nat");
+                let ours = nat.chains.iter().filter(|chain| chain.policy.is_none());
+                let ours: Vec<_> = ours.map(|chain| chain.name.as_str()).collect();
+                assert_eq!((ours, nat.rules.len()), (vec!["FERRULE-IPVS-DRAIN"], 2), "{saved:?}");
+                assert!(saved.table("filter").expect("filter").has_chain("KUBE-IPVS-FILTER"));
+            }
+        }
+        // It goes with the rest of ipvs mode, whichever mode runs then.
+        remove_ipvs_leftovers().expect("a removal");
+        for saved in state() {
+            assert!(!saved.table("nat").expect("nat").has_chain("FERRULE-IPVS-DRAIN"), "{saved:?}");
+        }
     });
 }
 
