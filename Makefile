@@ -51,7 +51,7 @@ vm: setup ## Run the tests of nftables, of iptables over netlink and of IPVS on 
 	@scripts/vm
 
 .PHONY: vm-ipvs
-vm-ipvs: setup ## Run the program and the real kube-proxy in ipvs mode on a real API server in a virtual machine [TESTS='e2e/ipvs']
+vm-ipvs: setup ## Run the program and the real kube-proxy in ipvs mode on a real API server in a virtual machine [TESTS='e2e/ipvs=drain']
 	@scripts/setup vm
 	@scripts/cluster-build
 	@scripts/vm-ipvs $(TESTS)
@@ -98,6 +98,14 @@ bench-userspace: setup ## Measure the relay of userspace mode beside HAProxy and
 	@echo 'Building the benchmark (optimised, some minutes the first time) …'
 	@ROUNDS='$(ROUNDS)' PARTS='$(PARTS)' cargo bench --quiet --locked -p ferrule-relay --bench userspace
 
+.PHONY: bench-ipvs
+bench-ipvs: setup ## Measure ipvs mode beside the real kube-proxy's in a virtual machine: starts, changes, memory [SIZES=100x5,1000x5,5000x2]
+	@scripts/setup vm
+	@scripts/cluster-build
+	@sizes='$(SIZES)'; FERRULE_VM_SECONDS=7200 FERRULE_VM_CONSOLE=target/bench-ipvs.log \
+		FERRULE_VM_ENVIRONMENT="FERRULE_SIZES=$${sizes:-100x5,1000x5,5000x2}" scripts/vm-ipvs e2e/ipvs=how_long
+	@sed -n '/Services with .* endpoints each/,/^test /p' target/bench-ipvs.log
+
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)
 	@scripts/cluster-build
@@ -107,11 +115,15 @@ peer-check: setup ## Compare flags, configuration files, verdicts and iptables r
 	@scripts/peer-check
 
 .PHONY: conformance
-conformance: setup ## The real kube-proxy and Ferrule side by side, the same packets to hundreds of clusters [CLUSTERS=500] [SEED=1]
+conformance: setup ## The real kube-proxy and Ferrule side by side, the same packets to hundreds of clusters; ipvs mode in a virtual machine [CLUSTERS=500] [SEED=1]
 	@scripts/setup test
+	@scripts/setup vm
 	@scripts/cluster-build
 	@CI=true CONFORMANCE_SEED='$(SEED)' CONFORMANCE_NFTABLES='$(CLUSTERS)' CONFORMANCE_IPTABLES="$$(( $(CLUSTERS) * 2 / 5 ))" \
 		cargo test --quiet --locked -p ferrule-e2e --test conformance -- --nocapture
+	@echo 'ipvs mode, where the processor is imitated: about two hours …'
+	@CI=true FERRULE_VM_SECONDS=28800 FERRULE_VM_CONSOLE=target/conformance-ipvs.log \
+		FERRULE_VM_ENVIRONMENT="CONFORMANCE_SEED=$(SEED) CONFORMANCE_IPVS=$$(( $(CLUSTERS) / 5 ))" scripts/vm-ipvs e2e/conformance=ipvs
 
 .PHONY: bench-peer
 bench-peer: setup ## Measure kube-proxy and Ferrule on one API server; tables, JSON and a chart [SIZES=5000x10,…] [OUT=folder]

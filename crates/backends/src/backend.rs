@@ -14,8 +14,9 @@ use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 use ferrule_relay::ports::PortRange;
 use ipnet::IpNet;
 
+use crate::cleanup::{CleanupProgress, EntryPoints, OpenConnections, Unused};
 use crate::metrics::{MetricDeclaration, ScrapeSource};
-use crate::{BackendError, Dataplane, Note, RuleEventSink, cleanup};
+use crate::{BackendError, Dataplane, Note, RuleEventSink};
 use crate::{iptables, ipvs, nftables, userspace};
 
 /// The backend of a mode.
@@ -98,18 +99,29 @@ pub trait Backend: Send {
 
     /// What removes leftovers that this run does not use: other modes', and those of other variants of this one. Runs on a thread
     /// of its own once the first sync succeeded, repeatedly until it succeeds.
-    fn cleanup(&self) -> Cleanup {
-        let in_use = self.in_use();
-        Box::new(move || cleanup::remove_leftovers(Some(&in_use)))
+    ///
+    /// What open connections need stays until they end, or for at most this long.
+    fn cleanup(&self, drain_limit: Option<Duration>) -> Cleanup {
+        let mut unused = Unused::new(self.in_use(), drain_limit);
+        Box::new(move || unused.remove())
     }
 
     /// Removes what leads packets to what this mode left, before the rules of any mode go: they may protect it.
-    fn remove_entry_points(&self, _in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
-        Ok(Vec::new())
+    fn remove_entry_points(
+        &self,
+        _in_use: Option<&InUse>,
+        _connections: OpenConnections,
+    ) -> Result<EntryPoints, BackendError> {
+        Ok(EntryPoints::default())
     }
 
     /// Removes what this mode left on the host, kube-proxy's and ours, but nothing that is in use.
     fn remove_leftovers(&self, _in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+        Ok(Vec::new())
+    }
+
+    /// Removes of it what must not wait for open connections and is not needed for them. May be called for nothing.
+    fn remove_obstacles(&self, _in_use: &InUse) -> Result<Vec<Leftover>, BackendError> {
         Ok(Vec::new())
     }
 }
@@ -224,8 +236,8 @@ pub struct InUse {
     pub iptables: PerFamily<TableAccess>,
 }
 
-/// One try to remove leftovers: what was removed, and what could not be.
-pub type Cleanup = Box<dyn FnMut() -> (Vec<Leftover>, Result<(), BackendError>) + Send>;
+/// One try to remove leftovers: what was removed, and whether anything is left or could not be removed.
+pub type Cleanup = Box<dyn FnMut() -> (Vec<Leftover>, Result<CleanupProgress, BackendError>) + Send>;
 
 /// Something that was left on the host and was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]

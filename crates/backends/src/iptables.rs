@@ -21,6 +21,7 @@ mod backend;
 mod base;
 mod canary;
 mod check_schedule;
+mod drain_rule;
 mod edit;
 mod frontend;
 mod known;
@@ -46,7 +47,7 @@ pub use canary::{CanaryState, canary};
 pub use known::KnownRules;
 pub use leftovers::{
     LeftoverError, Removed, remove_from_other_variant, remove_iptables_leftovers, remove_ipvs_leftovers,
-    remove_leftovers, remove_userspace_leftovers,
+    remove_ipvs_nat_leftovers, remove_leftovers, remove_nat_leftovers, remove_userspace_leftovers,
 };
 pub use localnet::{LocalnetBefore, LocalnetError};
 pub use names::CANARY;

@@ -12,13 +12,16 @@
 
 mod backend;
 mod dataplane;
+mod departure;
 mod drain;
 mod edit;
+mod findings;
 mod host;
 mod kernel;
 mod leftovers;
 mod options;
 mod patch;
+mod program;
 mod rules;
 mod sets;
 mod wanted;
@@ -29,4 +32,5 @@ mod write;
 mod tests;
 
 pub use backend::Ipvs;
-pub use leftovers::{remove_servers, remove_sets};
+pub use leftovers::remove_sets;
+pub use program::program;

@@ -35,6 +35,7 @@ pub use backend::{
     Advice, Backend, Cleanup, InUse, IpvsOptions, Leftover, ModeChoice, ModeOptions, Opened, Probe, Rights,
     UserspaceOptions, backend,
 };
+pub use cleanup::{CleanupProgress, EntryPoints, OpenConnections, StillOpen};
 pub use dataplane::{Cost, Dataplane, Trigger};
 pub use error::{BackendError, Findings};
 pub use family::{ip_family, table_family};

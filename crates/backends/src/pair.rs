@@ -98,6 +98,7 @@ fn merged(first: SyncReport, second: SyncReport) -> SyncReport {
         rejected: [first.rejected, second.rejected].concat(),
         samples: [first.samples, second.samples].concat(),
         notes: [first.notes, second.notes].concat(),
+        found: first.found.or(second.found),
     }
 }
 

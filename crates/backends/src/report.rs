@@ -27,6 +27,8 @@ pub struct SyncReport {
     pub samples: Vec<Sample>,
     /// Lines for the log.
     pub notes: Vec<Note>,
+    /// What was found to differ where the kernel was read, if the backend says so.
+    pub found: Option<String>,
 }
 
 /// Work that must wait, because packets on their way may still need what it removes.

@@ -3,9 +3,11 @@
 
 mod support;
 
-use ferrule_backends::iptables::remove_leftovers;
+use ferrule_backends::iptables::{remove_ipvs_leftovers, remove_leftovers, remove_nat_leftovers};
+use ferrule_backends::{OpenConnections, backend};
 use ferrule_kernel::iptables::{AccessPolicy, IptablesCommands, RestoreText, RuleText, Saved, TableAccess};
 use ferrule_kernel::port::XTables as _;
+use ferrule_plan::ProxyMode;
 use support::iptables::{every_program, saved, with_iptables};
 
 /// What is not ours: a firewall, the kubelet's chains, a chain that jumps into one of ours.
@@ -156,6 +158,36 @@ fn the_variant_with_rules_is_the_one_to_use() {
 }
 
 #[test]
+fn while_ipvs_mode_drains_the_hosts_own_packets_are_masqueraded() {
+    with_iptables(|| {
+        use support::iptables::run;
+        let create = ["create", "KUBE-IPVS-IPS", "hash:ip"];
+        if !std::process::Command::new("ipset").args(create).output().is_ok_and(|made| made.status.success())
+        {
+            println!("skipped: this kernel has no address sets");
+            return;
+        }
+        run("ipset", &["create", "KUBE-6-IPVS-IPS", "hash:ip", "family", "inet6"]);
+        write_everywhere(KUBE_PROXY);
+        for _ in 0..2 {
+            remove_nat_leftovers().expect("a removal");
+            for saved in state() {
+                let nat = saved.table("nat").expect("nat");
+                let ours = nat.chains.iter().filter(|chain| chain.policy.is_none());
+                let ours: Vec<_> = ours.map(|chain| chain.name.as_str()).collect();
+                assert_eq!((ours, nat.rules.len()), (vec!["FERRULE-IPVS-DRAIN"], 2), "{saved:?}");
+                assert!(saved.table("filter").expect("filter").has_chain("KUBE-IPVS-FILTER"));
+            }
+        }
+        // It goes with the rest of ipvs mode, whichever mode runs then.
+        remove_ipvs_leftovers().expect("a removal");
+        for saved in state() {
+            assert!(!saved.table("nat").expect("nat").has_chain("FERRULE-IPVS-DRAIN"), "{saved:?}");
+        }
+    });
+}
+
+#[test]
 fn the_sets_of_ipvs_mode_go_and_others_stay() {
     with_iptables(|| {
         use support::iptables::run;
@@ -174,7 +206,8 @@ fn the_sets_of_ipvs_mode_go_and_others_stay() {
             run("ipset", &["create", "KUBE-OTHERS", "hash:ip"]);
         }
         let expected = if has_sets { 2 } else { 0 };
-        assert_eq!(ferrule_backends::ipvs::remove_servers().expect("a removal"), 0);
+        let entry_points = backend(ProxyMode::Ipvs).remove_entry_points(None, OpenConnections::Cut);
+        assert!(entry_points.expect("a removal").removed.iter().all(|leftover| leftover.objects == 0));
         assert_eq!(ferrule_backends::ipvs::remove_sets().expect("a removal"), expected);
         let links = run("ip", &["-o", "link"]);
         // It has the name and is no dummy device: it is not ours. The virtual machine has one that is.

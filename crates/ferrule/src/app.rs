@@ -160,7 +160,7 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
 
 /// Removes what every mode left.
 fn clean_up() -> Result<(), Failure> {
-    let (removed, result) = cleanup::remove_leftovers(None);
+    let (removed, result) = cleanup::remove_everything();
     run::log_removed(&removed);
     result.map_err(|error| Failure::Cleanup(Box::new(error)))?;
     info!("Cleaned up");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ferrule_backends::{
-    Backend, BackendError, Cleanup, Dataplane, Deferred, Drift, ModeOptions, Opened, Patch, Probe, RuleEvent,
-    RuleEventSink, SyncOutcome, SyncReport, Trigger,
+    Backend, BackendError, Cleanup, CleanupProgress, Dataplane, Deferred, Drift, ModeOptions, Opened, Patch,
+    Probe, RuleEvent, RuleEventSink, SyncOutcome, SyncReport, Trigger,
 };
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, PoolScope, ProxyMode, StaleFlows};
@@ -79,8 +79,8 @@ impl Backend for MemoryBackend {
         Ok(())
     }
 
-    fn cleanup(&self) -> Cleanup {
-        Box::new(|| (Vec::new(), Ok(())))
+    fn cleanup(&self, _: Option<Duration>) -> Cleanup {
+        Box::new(|| (Vec::new(), Ok(CleanupProgress::Done)))
     }
 }
 

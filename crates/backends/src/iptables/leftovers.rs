@@ -12,6 +12,7 @@ use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::sysctl::SysctlError;
 
+use super::drain_rule::{DRAIN, drain_rule};
 use super::localnet::{self, LOCALNET, LocalnetBefore};
 use super::names::OF_SERVICES;
 
@@ -42,6 +43,7 @@ const CHAINS: &[(&str, &[&str])] = &[
             "KUBE-PROXY-CANARY",
             "KUBE-NODE-PORT",
             "KUBE-LOAD-BALANCER",
+            DRAIN,
         ],
     ),
     ("mangle", &["KUBE-PROXY-CANARY", LOCALNET]),
@@ -84,6 +86,10 @@ pub(super) enum Whose {
     Ipvs,
     /// Those of iptables mode that ipvs mode does not have.
     Iptables,
+    /// Those of both in table nat: open connections do not pass it.
+    Nat,
+    /// Those of ipvs mode in table nat, and its jump to a chain that is iptables mode's now.
+    IpvsNat,
     /// Those of userspace mode.
     Userspace,
 }
@@ -147,6 +153,16 @@ pub fn remove_userspace_leftovers() -> Result<Removed, LeftoverError> {
     remove_everywhere(Whose::Userspace)
 }
 
+/// The same for what both left in table nat, and nothing else.
+pub fn remove_nat_leftovers() -> Result<Removed, LeftoverError> {
+    remove_everywhere(Whose::Nat)
+}
+
+/// The same for what ipvs mode alone left there, and its jump to a chain of which iptables mode has made its own.
+pub fn remove_ipvs_nat_leftovers() -> Result<Removed, LeftoverError> {
+    remove_everywhere(Whose::IpvsNat)
+}
+
 fn remove_everywhere(whose: Whose) -> Result<Removed, LeftoverError> {
     let (mut removed, mut failed) = (Removed::default(), None);
     for family in [Family::Ip, Family::Ip6] {
@@ -199,12 +215,12 @@ fn remove(access: TableAccess, whose: Whose) -> Result<Removed, LeftoverCause> {
     let tables = &mut access.open()?;
     // With our own rules there too, reading all of them would take long in a large cluster. The `legacy` variant is read faster,
     // and asking it for a chain would load its tables.
-    let needs_no_setting = match whose {
-        Whose::Ipvs | Whose::Userspace => true,
-        Whose::Both | Whose::BothUnguarded | Whose::Iptables => false,
-    };
-    let ask_first = needs_no_setting && access.variant() == Some(Variant::Nft);
-    if ask_first && !has_chains(tables, whose)? {
+    let needs_no_setting = whose == Whose::Ipvs || whose == Whose::Userspace || whose.keeps_drain();
+    let ask_first = matches!(whose, Whose::Ipvs | Whose::IpvsNat | Whose::Userspace)
+        && access.variant() == Some(Variant::Nft);
+    // While ipvs mode drains, only its chains in other tables are left of it.
+    let asked = if whose == Whose::IpvsNat { Whose::Ipvs } else { whose };
+    if ask_first && !has_chains(tables, asked)? {
         return Ok(Removed::default());
     }
     if needs_no_setting || access.family() == Family::Ip6 {
@@ -235,8 +251,12 @@ fn remove_rules(tables: &mut impl XTables, whose: Whose) -> Result<usize, Iptabl
 
 fn remove_saved(tables: &mut impl XTables, saved: &Saved, whose: Whose) -> Result<usize, IptablesError> {
     let removal = Removal::new(saved, whose);
-    if removal.chains > 0 {
-        tables.restore(&removal.text)?;
+    let mut text = removal.text;
+    if whose.keeps_drain() {
+        text.append(&drain_rule(saved, tables.family()).unwrap_or_default());
+    }
+    if !text.is_empty() {
+        tables.restore(&text)?;
     }
     check_unreadable(tables, saved, whose)?;
     Ok(removal.chains)
@@ -336,7 +356,9 @@ impl Whose {
         match self {
             Self::Both => is_fixed || of_services,
             Self::BothUnguarded => (is_fixed && chain != LOCALNET) || of_services,
-            Self::Ipvs => is_fixed && OF_IPVS.contains(&chain),
+            Self::Ipvs => is_fixed && (OF_IPVS.contains(&chain) || chain == DRAIN),
+            Self::Nat => table == "nat" && (is_fixed && chain != DRAIN || of_services),
+            Self::IpvsNat => table == "nat" && is_fixed && OF_IPVS.contains(&chain),
             Self::Userspace => OF_USERSPACE.contains(&(table, chain)),
             Self::Iptables => {
                 let is_shared = OF_BOTH.contains(&(table, chain)) || OF_IPVS.contains(&chain);
@@ -345,11 +367,16 @@ impl Whose {
         }
     }
 
+    /// Whether connections of ipvs mode drain meanwhile.
+    fn keeps_drain(self) -> bool {
+        matches!(self, Self::Nat | Self::IpvsNat)
+    }
+
     /// A jump to a chain that stays.
     fn stale_jump(self) -> Option<CanonicalRule> {
         match self {
-            Self::Both | Self::BothUnguarded | Self::Userspace => None,
-            Self::Ipvs => Some(CanonicalRule::parse(JUMP_OF_IPVS)),
+            Self::Both | Self::BothUnguarded | Self::Nat | Self::Userspace => None,
+            Self::Ipvs | Self::IpvsNat => Some(CanonicalRule::parse(JUMP_OF_IPVS)),
             Self::Iptables => Some(CanonicalRule::parse(JUMP_OF_IPTABLES)),
         }
     }
@@ -399,6 +426,21 @@ mod tests {
         let expected =
             "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-D INPUT -j KUBE-IPVS-FILTER\n-X KUBE-IPVS-FILTER\nCOMMIT\n";
         assert_eq!(Removal::new(&Saved::parse(text), Whose::Ipvs).text.as_str(), expected);
+    }
+
+    #[test]
+    fn while_connections_drain_only_what_is_in_the_way_goes() {
+        let text = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-PROXY-FIREWALL - [0:0]\n:KUBE-IPVS-FILTER - [0:0]\n\
+            -A INPUT -m comment --comment \"kube-proxy firewall rules\" -j KUBE-PROXY-FIREWALL\n\
+            -A INPUT -j KUBE-IPVS-FILTER\nCOMMIT\n\
+            *nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:KUBE-LOAD-BALANCER - [0:0]\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n";
+        let saved = Saved::parse(text);
+        let of_both = "*nat\n:KUBE-LOAD-BALANCER - [0:0]\n:KUBE-SERVICES - [0:0]\n-D PREROUTING -j KUBE-SERVICES\n\
+            -X KUBE-LOAD-BALANCER\n-X KUBE-SERVICES\nCOMMIT\n";
+        assert_eq!(Removal::new(&saved, Whose::Nat).text.as_str(), of_both);
+        let of_ipvs = "*filter\n-D INPUT -m comment --comment \"kube-proxy firewall rules\" -j KUBE-PROXY-FIREWALL\nCOMMIT\n\
+            *nat\n:KUBE-LOAD-BALANCER - [0:0]\n-X KUBE-LOAD-BALANCER\nCOMMIT\n";
+        assert_eq!(Removal::new(&saved, Whose::IpvsNat).text.as_str(), of_ipvs);
     }
 
     #[test]

@@ -6,32 +6,35 @@ use ferrule_kernel::iptables::{AccessPolicy, TableAccess, legacy};
 use ferrule_kernel::ipvs::Ipvs as IpvsClient;
 use ferrule_kernel::nft::Subscription;
 use ferrule_model::{IpFamily, PerFamily, with_causes};
-use ferrule_plan::{ProxyMode, Quirks};
+use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 
 use super::dataplane::{AnyTables, IpvsDataplane};
 use super::host;
 use super::kernel::{Kernel, NO_IPVS};
-use super::leftovers::{remove_servers, remove_sets};
+use super::leftovers::{remove_interface, remove_servers, remove_sets};
 use super::options::LiveOptions;
 use super::rules::{JUMPS, chain_names};
 use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
 use crate::foreign_commits::Own;
 use crate::iptables::metrics::RESTORE_FAILURES;
+use crate::loopback::{self, FAILURES, LISTENERS, LoopbackRelay};
 use crate::metrics::MetricDeclaration;
 use crate::static_rules::{StaticWatch, WatchedTables};
 use crate::{
-    Advice, Backend, BackendError, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened, Probe, Rights,
-    RuleEventSink, Severity, foreign_commits, iptables, table_family,
+    Advice, Backend, BackendError, EntryPoints, InUse, Leftover, ModeChoice, ModeOptions, Note,
+    OpenConnections, Opened, Probe, Rights, RuleEventSink, Severity, foreign_commits, iptables, table_family,
 };
 
 /// ipvs mode.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Ipvs {
     policy: AccessPolicy,
     /// How rules can be written, by family; `None` before the probe.
     access: Option<PerFamily<TableAccess>>,
     opened: Vec<OpenedFamily>,
     options: Option<LiveOptions>,
+    /// Serves NodePorts on localhost, if asked to.
+    loopback: LoopbackRelay,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,7 @@ struct OpenedFamily {
     bound: BoundAddresses,
 }
 
-static METRICS: [&MetricDeclaration; 1] = [&RESTORE_FAILURES];
+static METRICS: [&MetricDeclaration; 3] = [&RESTORE_FAILURES, &LISTENERS, &FAILURES];
 
 impl Backend for Ipvs {
     fn mode(&self) -> ProxyMode {
@@ -56,6 +59,10 @@ impl Backend for Ipvs {
 
     fn quirks(&self) -> Quirks {
         Quirks::IPVS
+    }
+
+    fn loopback_node_ports(&self, options: &ModeOptions) -> LoopbackNodePorts {
+        loopback::node_ports(options)
     }
 
     fn metrics(&self) -> &'static [&'static MetricDeclaration] {
@@ -90,21 +97,21 @@ impl Backend for Ipvs {
 
     fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
         let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
-        let options = LiveOptions::new(options);
+        let live = LiveOptions::new(options);
         let usable = self.access.unwrap_or_default();
         for (family, access) in usable.iter().filter(|(family, _)| families.contains(family)) {
             let note = Note::new(Severity::Verbose, "Using iptables").in_family(family);
             opened.notes.push(note.with_detail(access.name()));
             let tables = access.open().map_err(|error| iptables::unopened(family, error))?;
-            let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, &options);
+            let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, &live);
             let (portid, bound) = (dataplane.portid(), dataplane.bound());
             self.opened.push(OpenedFamily { family, access: *access, portid, bound });
-            opened.dataplanes.set(family, Box::new(dataplane));
+            opened.dataplanes.set(family, loopback::beside(dataplane, &self.loopback, family, &live.get()));
         }
         if families.contains(&IpFamily::V6) {
             opened.notes.extend(host::forwarding_note());
         }
-        self.options = Some(options);
+        self.options = Some(live);
         Ok(opened)
     }
 
@@ -127,6 +134,7 @@ impl Backend for Ipvs {
     }
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
+        self.loopback.log.pass_to(&sink);
         let addresses = self.opened.iter();
         let addresses = addresses
             .map(|opened| WatchedAddresses { family: opened.family, bound: opened.bound.clone() })
@@ -155,14 +163,22 @@ impl Backend for Ipvs {
         InUse { mode: self.mode(), iptables }
     }
 
-    /// The interface and the virtual servers.
-    fn remove_entry_points(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
+    /// The virtual servers, each with its address, and the interface.
+    fn remove_entry_points(
+        &self,
+        in_use: Option<&InUse>,
+        connections: OpenConnections,
+    ) -> Result<EntryPoints, BackendError> {
         if in_use.is_some_and(|in_use| in_use.mode == self.mode()) {
-            return Ok(Vec::new());
+            return Ok(EntryPoints::default());
         }
-        let objects = remove_servers()?;
-        let what = "virtual servers and the interface kube-ipvs0";
-        Ok(vec![Leftover { mode: ProxyMode::Ipvs, what, objects }])
+        let departed = remove_servers(connections)?;
+        let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };
+        let mut removed = vec![leftover("virtual servers", departed.servers)];
+        if departed.open.is_none() {
+            removed.push(leftover("interface kube-ipvs0", remove_interface()?));
+        }
+        Ok(EntryPoints { removed, open: departed.open })
     }
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
@@ -175,6 +191,17 @@ impl Backend for Ipvs {
         let objects = remove_sets()?;
         let leftover = |what, objects| Leftover { mode: ProxyMode::Ipvs, what, objects };
         Ok(vec![leftover("chains", chains?), leftover("address sets", objects)])
+    }
+
+    /// Rules that mark new connections for masquerading by what Services were, and a jump to a chain whose rules are another mode's
+    /// now: they would meet packets of open connections. In their place comes a rule for this host's own packets.
+    fn remove_obstacles(&self, in_use: &InUse) -> Result<Vec<Leftover>, BackendError> {
+        let removed = match in_use.mode {
+            ProxyMode::Ipvs | ProxyMode::Userspace => return Ok(Vec::new()),
+            ProxyMode::Nftables => iptables::remove_nat_leftovers()?,
+            ProxyMode::Iptables => iptables::remove_ipvs_nat_leftovers()?,
+        };
+        Ok(vec![Leftover { mode: ProxyMode::Ipvs, what: "chains", objects: removed.chains }])
     }
 }
 

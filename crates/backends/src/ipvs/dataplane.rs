@@ -14,6 +14,7 @@ use ipnet::IpNet;
 
 use super::drain::Draining;
 use super::edit::{Comparison, Edit};
+use super::findings::Findings;
 use super::kernel::{Held, Kernel, Known, Missing, scheduler};
 use super::options::LiveOptions;
 use super::patch::patch;
@@ -40,7 +41,6 @@ pub(super) struct IpvsDataplane {
     /// The options that the last sync went by.
     scheduler: Arc<str>,
     excluded: Vec<IpNet>,
-    period: Duration,
     pub(super) wanted: Wanted,
     /// What the kernel holds. Nothing before the first sync and after a failure.
     held: Option<Held>,
@@ -80,7 +80,6 @@ impl IpvsDataplane {
             options: options.clone(),
             scheduler: scheduler(""),
             excluded: Vec::new(),
-            period: Duration::ZERO,
             wanted: Wanted::default(),
             held: None,
             ours: BTreeSet::new(),
@@ -102,7 +101,6 @@ impl IpvsDataplane {
         let scheduler = scheduler(&options.ipvs.scheduler);
         let of_family = |block: &&IpNet| IpFamily::of(block.addr()) == self.family;
         self.excluded = options.ipvs.exclude_cidrs.iter().filter(of_family).copied().collect();
-        self.period = options.sync_period;
         self.draining.set_limit(options.ipvs.drain_limit);
         let is_other = scheduler != self.scheduler;
         self.scheduler = scheduler;
@@ -139,6 +137,8 @@ impl IpvsDataplane {
         self.wanted = Wanted::from_plan(plan, &self.scheduler);
         let (mut held, missing) = self.read(&plan.node)?;
         let was_ours = !missing.link;
+        let mut found = Findings::default();
+        found.missing(&missing, &self.specs);
         let prepared = self.order().map_err(rules_failed).and_then(|order| {
             let made = self.make(missing, &mut held)?;
             Ok((order, made))
@@ -152,7 +152,7 @@ impl IpvsDataplane {
         };
         self.forget_rules(&held);
         let written = self.bring_in_line(&mut held, plan, None, order);
-        let written = written.map(|written| written.with_made(made));
+        let written = written.map(|written| written.with_made(made, found));
         self.finish(held, written, Origin::Read { was_ours })
     }
 
@@ -246,6 +246,9 @@ impl IpvsDataplane {
         }
         let mut withheld = self.taken(held, &mut written);
         let edit = self.compare(held, touched, &withheld);
+        if touched.is_none() {
+            written.found.edit(&edit, &self.specs);
+        }
         let (later, first): (Vec<_>, Vec<_>) =
             edit.add_entries.iter().copied().partition(|(set, entry)| leads_to_bound(held, *set, entry));
         let refused = self.add_entries(held, &first, &mut written)?;
@@ -336,6 +339,7 @@ impl IpvsDataplane {
         self.held = Some(held);
         self.has_taken_over = true;
         let rejected = self.report_rejected(written.rejected, origin == Origin::Change);
+        let found = written.found.into_text().filter(|_| origin != Origin::Change);
         Ok(SyncReport {
             written: written.made,
             removed: written.removed,
@@ -346,6 +350,7 @@ impl IpvsDataplane {
             rejected,
             samples: Vec::new(),
             notes,
+            found,
         })
     }
 
@@ -462,8 +467,9 @@ impl Dataplane for IpvsDataplane {
         Ok(patch(&missing, &self.specs, &edit, &correction))
     }
 
+    /// A new one counts at once: the next sync might be far away.
     fn verify_interval(&self) -> Option<Duration> {
-        Some(self.period)
+        Some(self.options.get().sync_period)
     }
 
     fn cost(&self) -> Cost {

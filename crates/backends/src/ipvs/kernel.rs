@@ -157,11 +157,17 @@ impl Held {
             AddressSet::ExternalIpLocal,
             AddressSet::NodePortSctp,
         ];
-        self.addresses.contains(&address)
-            || has(AddressSet::IpvsIps, SetEntry::Ip(address))
-            || of_services.into_iter().any(|set| has(set, entry))
+        let is_named = of_services.into_iter().any(|set| has(set, entry))
             || protocol == ferrule_model::Protocol::Tcp.number() && on_node(AddressSet::NodePortTcp)
-            || protocol == ferrule_model::Protocol::Udp.number() && on_node(AddressSet::NodePortUdp)
+            || protocol == ferrule_model::Protocol::Udp.number() && on_node(AddressSet::NodePortUdp);
+        let is_bound = self.addresses.contains(&address) || has(AddressSet::IpvsIps, SetEntry::Ip(address));
+        // Where the sets know other ports of the address, this one is not ours. Where they know none, they were emptied.
+        is_named || is_bound && !of_services.into_iter().any(|set| self.has_port_of(set, address))
+    }
+
+    fn has_port_of(&self, set: AddressSet, address: IpAddr) -> bool {
+        let is_of = |entry: &SetEntry| matches!(entry, SetEntry::IpPort { ip, .. } if *ip == address);
+        self.sets[set.index()].iter().any(is_of)
     }
 
     /// Which sets have entries, by [`AddressSet::index`].

@@ -1,37 +1,67 @@
 //! Removes what ipvs mode left on the host, ours or kube-proxy's, and nothing of other programs.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use ferrule_kernel::conntrack::{Conntrack, FlowFilter, FlowQuery, UDP};
 use ferrule_kernel::dummy::LinkClient;
 use ferrule_kernel::interfaces;
 use ferrule_kernel::ipset::{IpSets, SeenSet, SetSpec};
-use ferrule_kernel::ipvs::{Ipvs as IpvsClient, IpvsChange, VirtualServerId};
+use ferrule_kernel::ipvs::{Ipvs as IpvsClient, VirtualServerId};
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::port::{AddressSets as _, ServiceInterface as _};
 use ferrule_model::IpFamily;
 
-use super::kernel::{Held, INTERFACE, Kernel, Known};
+use super::departure::{Departed, depart};
+use super::kernel::{INTERFACE, Kernel, Known};
 use super::sets::specs;
-use crate::BackendError;
+use crate::{BackendError, OpenConnections, table_family};
 
-/// Removes the interface and the virtual servers that ipvs mode left; returns how many objects that were.
+/// Removes the virtual servers that ipvs mode left, each with its address.
 ///
 /// Before anything that protects them: rules, sets. Virtual servers are ours if our interface or our sets name them.
-pub fn remove_servers() -> Result<usize, BackendError> {
+pub(super) fn remove_servers(connections: OpenConnections) -> Result<Departed, BackendError> {
     let failed = |error: NetlinkError| BackendError::new("removing what ipvs mode left").caused_by(error);
-    let ours = match IpvsClient::open_loaded().map_err(failed)? {
-        Some(servers) => find_servers(servers)?,
-        None => None,
-    };
-    // Without their addresses they cannot be reached.
-    let mut removed = remove_interface().map_err(failed)?;
-    if let Some(OurServers { mut kernel, ids }) = ours {
-        let changes: Vec<IpvsChange> = ids.into_iter().map(IpvsChange::DeleteService).collect();
-        let outcomes = kernel.servers.apply(&changes).map_err(failed)?;
-        removed += outcomes.into_iter().flatten().count();
+    let mut departed = Departed::default();
+    if let Some(servers) = IpvsClient::open_loaded().map_err(failed)?
+        && let Some(mut kernel) = open_kernel(servers).map_err(failed)?
+    {
+        let addresses = interfaces::node_addresses().map_err(failed)?;
+        let host_addresses = addresses.into_iter().map(|found| found.address).collect();
+        for family in IpFamily::BOTH {
+            let here = depart_family(&mut kernel, family, &host_addresses, connections)?;
+            departed.servers += here.servers;
+            departed.open.add(here.open);
+        }
     }
-    Ok(removed)
+    Ok(departed)
+}
+
+fn depart_family(
+    kernel: &mut Kernel,
+    family: IpFamily,
+    host_addresses: &BTreeSet<IpAddr>,
+    connections: OpenConnections,
+) -> Result<Departed, BackendError> {
+    let known = Known {
+        family,
+        specs: &specs(family),
+        ours: BTreeSet::new(),
+        foreign: BTreeSet::new(),
+        host_addresses,
+        is_lenient: true,
+    };
+    depart(kernel, &known, connections, &mut |services| forget_flows(family, services))
+}
+
+/// Conntrack would go on sending the packets of a flow that it knows past the new mode's rules.
+fn forget_flows(family: IpFamily, services: &[VirtualServerId]) -> Result<(), NetlinkError> {
+    let to: BTreeSet<SocketAddr> =
+        services.iter().map(|service| SocketAddr::new(service.address, service.port)).collect();
+    let mut conntrack = Conntrack::open()?;
+    let query = FlowQuery { family: table_family(family), protocol: UDP, filter: FlowFilter::All };
+    let flows = conntrack.some_flows(query, |flow| to.contains(&flow.original.destination))?;
+    flows.items.iter().try_for_each(|flow| conntrack.delete(flow))
 }
 
 /// Removes the sets that ipvs mode left. Rules that use them must be gone before: see [`crate::iptables::remove_leftovers`].
@@ -54,40 +84,20 @@ fn open_sets() -> Result<Option<IpSets>, NetlinkError> {
     }
 }
 
-fn remove_interface() -> Result<usize, NetlinkError> {
-    let mut links = LinkClient::open()?;
-    match links.find(INTERFACE)?.filter(ferrule_kernel::dummy::Link::is_dummy) {
-        Some(link) => links.delete(&link).map(|()| 1),
-        None => Ok(0),
-    }
+/// Removes the interface; returns how many there were.
+pub(super) fn remove_interface() -> Result<usize, BackendError> {
+    let removed = LinkClient::open().and_then(|mut links| {
+        match links.find(INTERFACE)?.filter(ferrule_kernel::dummy::Link::is_dummy) {
+            Some(link) => links.delete(&link).map(|()| 1),
+            None => Ok(0),
+        }
+    });
+    removed.map_err(|error| BackendError::new("removing the interface of ipvs mode").caused_by(error))
 }
 
-/// Our virtual servers, and what they can be removed with.
-struct OurServers {
-    kernel: Kernel,
-    ids: Vec<VirtualServerId>,
-}
-
-/// None if there can be none: without sets in the kernel none was made.
-fn find_servers(servers: IpvsClient) -> Result<Option<OurServers>, BackendError> {
-    let failed = |error: NetlinkError| BackendError::new("reading the state of ipvs mode").caused_by(error);
-    let Some(sets) = open_sets().map_err(failed)? else { return Ok(None) };
-    let links = LinkClient::open().map_err(failed)?;
-    let mut kernel = Kernel { servers: Box::new(servers), sets: Box::new(sets), links: Box::new(links) };
-    let addresses = interfaces::node_addresses().map_err(failed)?;
-    let host_addresses: BTreeSet<IpAddr> = addresses.into_iter().map(|found| found.address).collect();
-    let mut ids = Vec::new();
-    for family in IpFamily::BOTH {
-        let known = Known {
-            family,
-            specs: &specs(family),
-            ours: BTreeSet::new(),
-            foreign: BTreeSet::new(),
-            host_addresses: &host_addresses,
-            is_lenient: true,
-        };
-        let (held, _) = Held::read(&mut kernel, &known)?;
-        ids.extend(held.services.into_keys());
-    }
-    Ok(Some(OurServers { kernel, ids }))
+/// None if there can be no virtual servers of ours: without sets in the kernel none was made.
+fn open_kernel(servers: IpvsClient) -> Result<Option<Kernel>, NetlinkError> {
+    let Some(sets) = open_sets()? else { return Ok(None) };
+    let links = LinkClient::open()?;
+    Ok(Some(Kernel { servers: Box::new(servers), sets: Box::new(sets), links: Box::new(links) }))
 }

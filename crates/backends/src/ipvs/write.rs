@@ -11,6 +11,7 @@ use ferrule_kernel::netlink::{NetlinkError, Rejection};
 use super::dataplane::IpvsDataplane;
 use super::drain::Fate;
 use super::edit::{Edit, UNUSED};
+use super::findings::Findings;
 use super::kernel::{Held, HeldServer, HeldService};
 use super::rules::RuleInput;
 use super::sets::AddressSet;
@@ -26,6 +27,8 @@ pub(super) struct Written {
     pub commits: usize,
     /// What the kernel rejected, and why.
     pub rejected: Vec<(String, String)>,
+    /// What a read found to differ.
+    pub found: Findings,
 }
 
 /// Set entries that the kernel rejected.
@@ -37,10 +40,11 @@ impl Written {
         self.made == 0 && self.removed == 0
     }
 
-    pub(super) fn with_made(mut self, made: usize) -> Self {
-        self.made += made;
-        self.commits += usize::from(made > 0);
-        self
+    /// With what had to be made first.
+    pub(super) fn with_made(mut self, made: usize, mut found: Findings) -> Self {
+        self.count(made, 0);
+        found.append(self.found);
+        Self { found, ..self }
     }
 
     fn count(&mut self, made: usize, removed: usize) {
@@ -113,6 +117,7 @@ impl IpvsDataplane {
     ) -> Result<(), BackendError> {
         let correction = self.tables.sync(rules).map_err(|error| self.restore_failed(error))?;
         self.rule_input = Some(input);
+        written.found.add("rules changed", correction.chains.iter().map(|chain| (*chain).to_owned()));
         written.count(correction.objects, 0);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ferrule_backends::ModeOptions;
 use ferrule_model::{Change, EndpointSlice, IpFamily, Protocol};
-use ferrule_plan::{FrontendKey, LocalDetection, NodeView, Packet};
+use ferrule_plan::{FrontendKey, FrontendKind, LocalDetection, NodeView, Packet, ProxyMode};
 use ferrule_testkit::netns::{NetSpec, Question};
 use ferrule_testkit::{World, random};
 use proptest::strategy::{Strategy, ValueTree};
@@ -35,7 +35,11 @@ pub fn check(mode: &Mode) {
         for number in 0..WORLDS_PER_NET.min(worlds - round * WORLDS_PER_NET) {
             let world = world(mode, &mut runner);
             let _serving = mode.program(&net, &world);
-            let answers = net.ask(&questions(&world, &mut runner)).expect("probes");
+            let mut questions = questions(&world, &mut runner);
+            if mode.kind == ProxyMode::Ipvs {
+                questions.retain(|question| !binds_past_the_rule(&world, &question.packet));
+            }
+            let answers = net.ask(&questions).expect("probes");
             agreed += answers.agreed;
             let at = round * WORLDS_PER_NET + number;
             wrong.extend(answers.disagreements.iter().map(|one| format!("world {at}: {one}")));
@@ -123,6 +127,22 @@ fn questions(world: &World, runner: &mut TestRunner) -> Vec<Question> {
         }
     }
     packets.into_iter().map(|packet| Question { expected: world.outcome(&packet), packet }).collect()
+}
+
+/// Whether a process of the host asks a load balancer that is closed to the node. In ipvs mode its packets carry the load balancer's
+/// address, and the rule that drops them, which is kube-proxy's, is about that one. The processes of these tests bind the node's own
+/// address, which few do, and are let through.
+fn binds_past_the_rule(world: &World, packet: &Packet) -> bool {
+    let Some((protocol, port)) = packet.port else { return false };
+    let key = FrontendKey::Address(packet.to, protocol, port);
+    let frontend = world.family(IpFamily::of(packet.to)).and_then(|plan| plan.frontend(&key));
+    let is_closed = frontend.is_some_and(|frontend| match frontend.kind {
+        FrontendKind::LoadBalancer { ref source_ranges, own_ranges } => {
+            source_ranges.is_some() && own_ranges == 0
+        }
+        FrontendKind::ClusterIp | FrontendKind::ExternalIp | FrontendKind::NodePort => false,
+    });
+    is_closed && NODE.map(ip).contains(&packet.from)
 }
 
 fn packets_to(key: &FrontendKey, family: IpFamily, runner: &mut TestRunner) -> Vec<Packet> {

@@ -106,9 +106,17 @@ impl Asked {
             (Some(theirs), Some(ours)) if self.can_reach_itself => {
                 [theirs, ours].iter().all(|seen| matches!(seen, Seen::Answered { .. } | Seen::Silent))
             }
-            (Some(theirs), Some(ours)) => source(theirs).is_some_and(|seen| source(ours) == Some(seen)),
+            (Some(theirs), Some(ours)) => source(theirs)
+                .zip(source(ours))
+                .is_some_and(|(theirs, ours)| self.is_same_source(theirs, ours)),
             _ => false,
         }
+    }
+
+    /// Where the kernel masquerades with any service address, with which one depends on the interface, and so on the endpoint.
+    fn is_same_source(&self, theirs: IpAddr, ours: IpAddr) -> bool {
+        let is_any = theirs.is_unspecified() || ours.is_unspecified();
+        theirs == ours || is_any && theirs != self.packet.from && ours != self.packet.from
     }
 }
 

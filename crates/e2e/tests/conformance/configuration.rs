@@ -6,9 +6,13 @@ use ferrule_model::NodePortSelector;
 use ferrule_plan::{LocalDetection, LoopbackNodePorts, NodeView, Quirks};
 use serde_json::{Value, json};
 
-/// `nftables` or `iptables`.
+/// The mode whose quirks are planned with; nftables mode's where there are none.
 pub fn mode(view: &NodeView) -> &'static str {
-    if view.quirks == Quirks::IPTABLES { "iptables" } else { "nftables" }
+    match view.quirks {
+        Quirks::IPTABLES => "iptables",
+        Quirks::IPVS => "ipvs",
+        _ => "nftables",
+    }
 }
 
 /// The same file for both. They wait as little as they may between two syncs, so that a run takes minutes.
@@ -28,6 +32,7 @@ pub fn configuration(view: &NodeView, kubeconfig: &Path) -> Value {
             "masqueradeAll": view.masquerade_all, "masqueradeBit": view.masquerade_bit, "minSyncPeriod": "10ms",
             "localhostNodePorts": in_kernel,
         },
+        "ipvs": { "minSyncPeriod": "100ms" },
         // A namespace may not write these.
         "conntrack": {
             "maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s",

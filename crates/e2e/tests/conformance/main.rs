@@ -3,10 +3,15 @@
 //!
 //! In the normal run it is the clusters of the packet stories and some random ones; `make conformance` asks for hundreds.
 //! A cluster that differs is made as small as it can be and printed as a story.
+//!
+//! ipvs mode needs a kernel that has IPVS: `scripts/vm-ipvs e2e/conformance=ipvs`. There what an operator sees of both nodes
+//! is compared, too.
 #![allow(clippy::print_stdout, reason = "the test says how much it compared")]
 
 mod comparison;
 mod configuration;
+#[path = "../ipvs/dump.rs"]
+mod dump;
 mod marker;
 mod pair;
 mod random;
@@ -14,6 +19,7 @@ mod shrink;
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use ferrule_plan::Packet;
 use ferrule_testkit::netns::NetSpec;
@@ -39,13 +45,18 @@ struct Tally {
     clusters: usize,
     packets: usize,
     answered: usize,
+    /// What an operator sees on both nodes.
+    lines: usize,
     different: Vec<String>,
 }
 
 impl Tally {
     fn check(self, mode: &str, what: &str) {
-        let Self { clusters, packets, answered, different } = self;
+        let Self { clusters, packets, answered, lines, different } = self;
         println!("{mode}: {packets} packets to {clusters} {what} agreed, {answered} of them answered");
+        if lines > 0 {
+            println!("{mode}: {lines} lines of what an operator sees agreed");
+        }
         assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
         assert!(packets > clusters, "too few packets");
         assert!(answered * 4 > packets, "only {answered} of {packets} packets were answered");
@@ -54,6 +65,16 @@ impl Tally {
 
 fn can_run() -> bool {
     netns::or_skip() && api_server::or_skip()
+}
+
+/// Whether the kernel has IPVS; where it must have it, in the virtual machine, it has.
+fn has_ipvs() -> bool {
+    let has = matches!(ferrule_kernel::ipvs::Ipvs::open_loaded(), Ok(Some(_)));
+    assert!(has || std::env::var_os("FERRULE_TEST_IPVS").is_none(), "this kernel has no IPVS");
+    if !has {
+        println!("skipped: this kernel has no IPVS; scripts/vm-ipvs runs one that has");
+    }
+    has
 }
 
 fn count(name: &str, otherwise: u64) -> u64 {
@@ -87,10 +108,24 @@ fn tell(pair: &mut Pair, name: &str, scene: &Scene, tally: &mut Tally) {
         tally.different.push(format!("{name}: {problem}"));
         return;
     }
+    if configuration::mode(&scene.world.view) == "ipvs" {
+        look(pair, name, tally);
+    }
     let Compared { agreed, answered, different } = compare(pair, &scene.world, packets);
     tally.packets += agreed;
     tally.answered += answered;
     tally.different.extend(different.into_iter().map(|one| format!("{name}: {one}")));
+}
+
+/// Compares what an operator sees.
+fn look(pair: &Pair, name: &str, tally: &mut Tally) {
+    match pair.wait_until_equal() {
+        Ok(lines) => tally.lines += lines,
+        Err(difference) => {
+            println!("{name}: an operator sees a difference\n{difference}");
+            tally.different.push(format!("{name}: {difference}"));
+        }
+    }
 }
 
 /// Random clusters, each new and changed.
@@ -114,7 +149,13 @@ fn random_clusters(mode: &str, clusters: u64, flag: Option<&str>) {
 
 fn one_random_cluster(pair: &mut Pair, proxy: &str, seed: u64, tally: &mut Tally) {
     let mut cluster = random::Cluster::of_seed(seed);
-    for state in ["new", "changed"] {
+    // In ipvs mode a state takes half a minute, and every cluster is a change of the one before.
+    let states: &[&str] = match (proxy.starts_with("mode ipvs"), seed % 2) {
+        (false, _) => &["new", "changed"],
+        (true, 0) => &["changed"],
+        (true, _) => &["new"],
+    };
+    for state in states.iter().copied() {
         if state == "changed" {
             cluster.change();
         }
@@ -125,9 +166,24 @@ fn one_random_cluster(pair: &mut Pair, proxy: &str, seed: u64, tally: &mut Tally
             tally.different.push(format!("seed {seed}, {state}: {problem}\n{}", lines.join("\n")));
             return;
         }
+        let is_ipvs = configuration::mode(&world.view) == "ipvs";
+        let (name, began) = (format!("seed {seed}, {state}"), Instant::now());
+        if is_ipvs {
+            look(pair, &name, tally);
+        }
         let Compared { agreed, answered, different } = compare(pair, &world, cluster.packets());
         tally.packets += agreed;
         tally.answered += answered;
+        if is_ipvs {
+            // They are slow, and each is another chance to see where it hangs.
+            println!("{name}: {agreed} packets agreed, {:.0?} after it was settled", began.elapsed());
+            let found = different.iter().map(|one| format!("{name}: {one}"));
+            tally.different.extend(found.inspect(|one| println!("{one}")));
+            if !different.is_empty() {
+                println!("{}", lines.join("\n"));
+            }
+            continue;
+        }
         if let Some(first) = different.first() {
             let found: Vec<String> = different.iter().map(ToString::to_string).collect();
             // At once: making it smaller takes its time.
@@ -177,5 +233,21 @@ fn random_clusters_iptables_by_its_programs() {
     if can_run() {
         let clusters = count("CONFORMANCE_IPTABLES", 4) / 2;
         random_clusters("iptables", clusters, Some("--iptables-access=programs"));
+    }
+}
+
+#[test]
+fn clusters_of_stories_ipvs() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() && has_ipvs() && count("CONFORMANCE_STORIES", 1) > 0 {
+        told_clusters("ipvs");
+    }
+}
+
+#[test]
+fn random_clusters_ipvs() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() && has_ipvs() {
+        random_clusters("ipvs", count("CONFORMANCE_IPVS", 4), None);
     }
 }

@@ -1,11 +1,13 @@
 //! The same node twice, with the same pods and clients around it: the real kube-proxy on one, Ferrule on the other.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use ferrule_kernel::dummy::LinkClient;
+use ferrule_kernel::port::ServiceInterface as _;
 use ferrule_plan::Packet;
 use ferrule_testkit::api_server::{ApiServer, Objects, User, objects_of, program};
 use ferrule_testkit::netns::{NetSpec, NetWorld, Probe, Seen};
@@ -14,9 +16,9 @@ use ferrule_watch::api;
 use serde_json::{Value, json};
 
 use crate::configuration::configuration;
+use crate::dump::Dump;
 use crate::marker::Marker;
 
-const PATIENCE: Duration = Duration::from_mins(1);
 const BRIEFLY: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(3);
 /// kube-proxy does not try a failed first sync again, and may start without its Node's zone: another start makes it good.
@@ -34,9 +36,20 @@ const SHORT_MEMORY: [(&str, &str); 6] = [
     ("net/netfilter/nf_conntrack_icmp_timeout", "1"),
 ];
 
+/// How long a proxy may take. Where the kernel has IPVS the processor is an imitated one, and kube-proxy runs a program for each
+/// entry of a set.
+fn patience() -> Duration {
+    if std::env::var_os("FERRULE_TEST_IPVS").is_some() {
+        Duration::from_mins(6)
+    } else {
+        Duration::from_mins(1)
+    }
+}
+
 /// One of the two nodes.
 pub struct Side {
     pub net: NetWorld,
+    api_address: Ipv4Addr,
     program: PathBuf,
     /// Flags that only this one has.
     flags: Vec<String>,
@@ -57,9 +70,10 @@ impl Side {
     fn new(server: &ApiServer, program: PathBuf, spec: NetSpec) -> Self {
         let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
         net.node().set_all(&SHORT_MEMORY).expect("the node's settings");
-        let joined = server.join(net.node(), unused_address());
+        let api_address = unused_address();
+        let joined = server.join(net.node(), api_address);
         joined.map_err(|error| error.with_sources()).expect("a cable to the API server");
-        Self { net, program, flags: Vec::new(), running: None }
+        Self { net, api_address, program, flags: Vec::new(), running: None }
     }
 
     fn start(&mut self, file: &Path) {
@@ -74,6 +88,8 @@ impl Side {
         let give_up = Instant::now() + patience;
         let packets = marker.packets(self.net.spec());
         while Instant::now() < give_up {
+            // Asking takes processor time, too.
+            std::thread::park_timeout(BRIEFLY);
             let seen = self.net.probe_all(&probes(&packets, 1, BRIEFLY)).expect("probes");
             if seen.iter().all(|seen| marker.is_answered(seen)) {
                 let seen = self.net.probe_all(&probes(&packets, MARKER_TRIES, LONG)).expect("probes");
@@ -82,15 +98,46 @@ impl Side {
                 }
             }
         }
+        Err(format!("{} never came to serve the marker:\n{}", self.program.display(), self.log()))
+    }
+
+    /// The end of its log.
+    fn log(&self) -> String {
         let log = self.running.as_ref().map(Program::log).unwrap_or_default();
         let end: Vec<&str> = log.iter().rev().take(8).rev().map(String::as_str).collect();
-        Err(format!("{} never came to serve the marker:\n{}", self.program.display(), end.join("\n")))
+        end.join("\n")
+    }
+
+    /// What an operator sees of ipvs mode.
+    fn dump(&self) -> Dump {
+        Dump::read(self.net.node(), &self.api_address.to_string()).without_drained()
     }
 
     /// What is seen of each packet in so many tries.
     pub fn ask(&self, packets: &[Packet], tries: usize, patience: Duration) -> Vec<BTreeSet<Seen>> {
         let seen = self.net.probe_all(&probes(packets, tries, patience)).expect("probes");
+        let bound = self.net.node().run(bound_addresses).expect("the node");
+        let seen: Vec<Seen> = seen.into_iter().map(|seen| with_any_bound_source(seen, &bound)).collect();
         seen.chunks(tries).map(|chunk| chunk.iter().cloned().collect()).collect()
+    }
+}
+
+/// The service addresses of IPv6 that a node has: in ipvs mode all of them.
+fn bound_addresses() -> Vec<IpAddr> {
+    let mut links = LinkClient::open().expect("a netlink socket");
+    let link = links.find("kube-ipvs0").expect("the kernel's answer");
+    let addresses = link.map(|link| links.addresses(&link).expect("its addresses")).unwrap_or_default();
+    addresses.into_iter().filter(IpAddr::is_ipv6).collect()
+}
+
+/// In ipvs mode the kernel masquerades over IPv6 with any of the service addresses that the node has: which one depends on the order
+/// in which they were bound, and kube-proxy's is random.
+fn with_any_bound_source(seen: Seen, bound: &[IpAddr]) -> Seen {
+    match seen {
+        Seen::Answered { by, source_seen } if bound.contains(&source_seen) => {
+            Seen::Answered { by, source_seen: IpAddr::V6(Ipv6Addr::UNSPECIFIED) }
+        }
+        other => other,
     }
 }
 
@@ -130,8 +177,8 @@ impl Pair {
             marker.add_to(&mut with_marker);
             self.server.bring_about(&mut self.there, with_marker).map_err(told)?;
             self.run(world);
-            self.ours.wait_for(&marker, PATIENCE)?;
-            seen = self.theirs.wait_for(&marker, PATIENCE / 3);
+            self.ours.wait_for(&marker, patience())?;
+            seen = self.theirs.wait_for(&marker, patience() / 3);
             if seen.is_ok() {
                 break;
             }
@@ -139,6 +186,26 @@ impl Pair {
             self.theirs.start(&file);
         }
         seen
+    }
+
+    /// Waits until an operator sees the same of ipvs mode on both nodes: how many lines, or what differs.
+    pub fn wait_until_equal(&self) -> Result<usize, String> {
+        let give_up = Instant::now() + patience() / 3;
+        loop {
+            let (theirs, ours) = (self.theirs.dump(), self.ours.dump());
+            if theirs == ours {
+                return Ok(ours.len());
+            }
+            if Instant::now() > give_up {
+                let differences = Dump::differences(&theirs, &ours);
+                return Err(format!(
+                    "{differences}\nours:\n{}\ntheirs:\n{}",
+                    self.ours.log(),
+                    self.theirs.log()
+                ));
+            }
+            std::thread::park_timeout(LONG / 6);
+        }
     }
 
     fn put_node(&mut self, node: &api::Node) {

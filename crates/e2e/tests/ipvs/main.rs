@@ -15,12 +15,14 @@ mod drift;
 mod dump;
 mod handover;
 mod kernel;
+mod mode_changes;
 mod node;
 mod pair;
 #[path = "../conformance/random.rs"]
 #[allow(dead_code, reason = "no packets are sent to these clusters here")]
 mod random;
 mod speed;
+mod trouble;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;

@@ -1,13 +1,14 @@
 //! A node of a real cluster with two pods behind one Service, in a kernel that has IPVS.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::ipvs::{Ipvs, RealServer};
-use ferrule_model::Protocol::Tcp;
+use ferrule_model::Protocol::{Tcp, Udp};
 use ferrule_testkit::Program;
 use ferrule_testkit::api_server::{self, ApiServer, User, program};
 use ferrule_testkit::netns::{self, NetSpec, NetWorld};
@@ -25,7 +26,7 @@ const NODE: &str = "192.0.2.10";
 pub const PODS: [&str; 2] = ["10.244.1.5", "10.244.1.6"];
 pub const ASKING_POD: &str = "10.244.1.100";
 /// How often each of four clients connects.
-pub const EVERY: Duration = Duration::from_millis(100);
+pub const EVERY: Duration = Duration::from_millis(20);
 
 /// The node.
 pub struct Node {
@@ -42,7 +43,7 @@ impl Node {
         let cluster_ip = ip(&format!("10.96.71.{number}"));
         let mut spec = NetSpec::node([ip(NODE)]).pod(ip(ASKING_POD), &[]);
         for pod in PODS {
-            spec = spec.pod(ip(pod), &[(Tcp, 8080)]);
+            spec = spec.pod(ip(pod), &[(Tcp, 8080), (Udp, 9090)]);
         }
         let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
         let server = ApiServer::shared();
@@ -93,16 +94,17 @@ impl Node {
         self.start(&program("kube-proxy"), &unwritten)
     }
 
-    /// Starts Ferrule in ipvs mode.
-    pub fn start_ferrule(&self, more: &[&str]) -> Program {
-        let mut arguments = vec!["--proxy-mode=ipvs"];
-        arguments.extend(more);
-        self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments)
+    /// Starts Ferrule in ipvs mode and waits until it has synced both families; what it said of IPv4.
+    pub fn run_ferrule(&self, more: &[&str]) -> (Program, String) {
+        self.run_ferrule_in("ipvs", more)
     }
 
-    /// Starts it and waits until it has synced both families; what it said of IPv4.
-    pub fn run_ferrule(&self, more: &[&str]) -> (Program, String) {
-        let ferrule = self.start_ferrule(more);
+    /// The same in another mode.
+    pub fn run_ferrule_in(&self, mode: &str, flags: &[&str]) -> (Program, String) {
+        let mode = format!("--proxy-mode={mode}");
+        let mut arguments = vec![mode.as_str()];
+        arguments.extend(flags);
+        let ferrule = self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments);
         let said = ["IPv4", "IPv6"].map(|family| {
             let said = ferrule.wait_for(&format!("family=\"{family}\" written="), 0, PATIENCE);
             assert!(said.is_some(), "no first sync\n{}", ferrule.log().join("\n"));
@@ -136,6 +138,31 @@ impl Node {
         stream
     }
 
+    /// A client of the Service's UDP port, whose flow stays the same.
+    pub fn udp_client(&self) -> UdpSocket {
+        let to = SocketAddr::new(self.service.ip(), 53);
+        let opened = self.in_asking_pod(move || -> std::io::Result<UdpSocket> {
+            let socket = UdpSocket::bind(SocketAddr::new(ip(ASKING_POD), 0))?;
+            socket.connect(to)?;
+            socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+            Ok(socket)
+        });
+        opened.join().expect("a client").expect("a socket")
+    }
+
+    /// What an endpoint answers to the node itself: its own address and the client's.
+    pub fn ask_from_host(&self) -> String {
+        let to = self.service;
+        let ask = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect_timeout(&to, ANSWERS_WITHIN)?;
+            stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        self.run(ask).expect("an answer")
+    }
+
     /// Has everything of proxies removed.
     pub fn clean_up(&self) {
         let cleanup = self.start(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &["--cleanup"]);
@@ -161,6 +188,12 @@ impl Node {
         lines.filter(|line| line.contains("KUBE-")).map(str::to_owned).collect()
     }
 
+    /// The nftables tables of proxies.
+    pub fn tables(&self) -> Vec<String> {
+        let listed = self.command("nft", &["list", "tables"]);
+        listed.lines().filter(|line| line.contains("kube-proxy")).map(str::to_owned).collect()
+    }
+
     /// Waits until connections to the Service are answered.
     pub fn wait_until_served(&self, proxy: &Program) {
         let give_up = Instant::now() + PATIENCE;
@@ -173,12 +206,27 @@ impl Node {
     }
 
     fn start(&self, program: &Path, more: &[&str]) -> Program {
+        let arguments = self.arguments(more);
+        Program::start(self.net.node(), program, &arguments).expect("it starts")
+    }
+
+    /// Starts Ferrule in ipvs mode by the last line of a script, `exec … "$0" "$@"`, in a mount namespace of its own.
+    pub fn start_by_script(&self, script: &str, more: &[&str]) -> Program {
+        let before =
+            ["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_ferrule-under-test"), "--proxy-mode=ipvs"];
+        let mut arguments: Vec<String> = before.map(str::to_owned).to_vec();
+        arguments.extend(self.arguments(more));
+        Program::start(self.net.node(), Path::new("unshare"), &arguments).expect("it starts")
+    }
+
+    fn arguments(&self, more: &[&str]) -> Vec<String> {
         let kubeconfig = ApiServer::shared().kubeconfig(User::KubeProxy).expect("a kubeconfig");
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let name = format!("--hostname-override={}", self.name);
-        let mut arguments = vec!["-v=2", kubeconfig.as_str(), &name, "--cluster-cidr=10.244.0.0/16"];
-        arguments.extend(more);
-        Program::start(self.net.node(), program, &arguments).expect("it starts")
+        let mut arguments =
+            vec!["-v=2".to_owned(), kubeconfig, name, "--cluster-cidr=10.244.0.0/16".to_owned()];
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
+        arguments
     }
 }
 
@@ -241,6 +289,7 @@ fn service(name: &str, cluster_ip: IpAddr) -> Value {
         "spec": { "clusterIP": cluster_ip, "ports": [
             { "name": "http", "port": 80, "targetPort": 8080 },
             { "name": "echo", "port": 81, "targetPort": 8081 },
+            { "name": "dns", "port": 53, "targetPort": 9090, "protocol": "UDP" },
         ] },
     })
 }
@@ -254,6 +303,7 @@ fn slice(name: &str, pods: &[&str]) -> Value {
         "ports": [
             { "name": "http", "port": 8080, "protocol": "TCP" },
             { "name": "echo", "port": 8081, "protocol": "TCP" },
+            { "name": "dns", "port": 9090, "protocol": "UDP" },
         ],
         "endpoints": pods.iter().map(endpoint).collect::<Vec<_>>(),
     })

@@ -66,6 +66,18 @@ impl Side {
         self.namespace.run(code).expect("the node")
     }
 
+    /// Ends the proxy.
+    pub fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.kill().expect("it is killed");
+        }
+    }
+
+    /// Waits until the proxy says something; the line.
+    pub fn wait_for(&self, text: &str, patience: Duration) -> Option<String> {
+        self.running.as_ref()?.wait_for(text, 0, patience)
+    }
+
     /// What the proxy has used so far.
     pub fn processor_time(&self) -> Duration {
         self.running.as_ref().map(Program::processor_time).unwrap_or_default()

@@ -1,10 +1,15 @@
-//! How long both take for the same cluster, one after the other in the same boot. Only ratios mean anything, and none is asserted:
+//! How long both take for the same clusters, one after the other in the same boot. Only ratios mean anything, and none is asserted:
 //! what else the machine does is unknown.
+//!
+//! `FERRULE_SIZES=100x5,1000x5,5000x2` names clusters by their Services and the endpoints of each, `FERRULE_SPEED_MINUTES` how long
+//! kube-proxy is waited for.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use ferrule_kernel::ipvs::Ipvs;
+use ferrule_kernel::port::VirtualServers as _;
 use ferrule_testkit::World;
 use ferrule_testkit::api_server::{ApiServer, Objects, objects_of};
 
@@ -13,85 +18,206 @@ use crate::node::{ip, sleep};
 use crate::pair::{Side, kube_proxy, ours};
 use crate::{beside_others, count};
 
-const PATIENCE: Duration = Duration::from_mins(20);
-/// The endpoint that comes, and those that were there.
+/// The endpoint that comes and goes.
 const NEW: &str = "10.244.2.200";
-const ENDPOINTS: u64 = 5;
+/// How often it does.
+const CHANGES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A cluster of equal Services.
+#[derive(Clone, Copy)]
+struct Size {
+    services: u64,
+    endpoints: u64,
+}
+
+/// What was measured of one proxy; nothing where it took too long.
+#[derive(Default)]
+struct Figures {
+    programmed: Option<Duration>,
+    /// For one change, the time and the processor time.
+    changed: Option<(Duration, Duration)>,
+    /// In MiB.
+    resident: f64,
+    /// What a restart with nothing changed said.
+    restarted: Option<String>,
+}
 
 #[test]
 fn how_long_both_take() {
     let Some(_turn) = beside_others() else { return };
-    let services = count("FERRULE_SERVICES", 10);
-    let server = ApiServer::shared();
-    let mut there = Objects::new();
-    let mut world = World::default();
-    world.say(&cluster(services)).expect("a cluster");
-    server.put_node(world.stated_node()).expect("a node");
-    server.bring_about(&mut there, objects_of(&world)).expect("objects");
-    let with_one_more = || {
-        let mut world = World::default();
-        let new = format!("{}endpoint default/s1 {NEW}  node node-b  ready\n", cluster(services));
-        world.say(&new).expect("a cluster");
-        objects_of(&world)
-    };
-    println!("{services} Services with {ENDPOINTS} endpoints each:");
-    for (name, last) in [("ferrule", 201), ("kube-proxy", 202)] {
-        let mut side = Side::new(server, name, last);
-        let began = Instant::now();
-        if name == "ferrule" {
-            ours(&mut side);
-        } else {
-            kube_proxy(&mut side);
-        }
-        let wanted = usize::try_from(services).unwrap_or_default();
-        wait(&side, |seen| seen.has_cluster_ips(wanted));
-        let programmed = began.elapsed();
-        // What it has still to do is not counted as the change's.
-        sleep(Duration::from_secs(3));
-        let used = side.processor_time();
-        let began = Instant::now();
-        server.bring_about(&mut there, with_one_more()).expect("one more endpoint");
-        let (first, new) = (SocketAddr::new(ip("10.98.0.1"), 80), SocketAddr::new(ip(NEW), 8080));
-        wait(&side, |seen| seen.real_servers_of(first).iter().any(|server| server.address == new));
-        let changed = began.elapsed();
-        sleep(Duration::from_secs(3));
-        let used = side.processor_time().saturating_sub(used);
-        let (resident, peak) = side.resident();
-        println!(
-            "  {name:<10} start to programmed {programmed:.2?}, one endpoint {changed:.2?} and {used:.2?} of processor time \
-             with what follows, {resident:.0} MiB resident (peak {peak:.0})"
-        );
-        server.bring_about(&mut there, objects_of(&world)).expect("as before");
+    let sizes = std::env::var("FERRULE_SIZES").unwrap_or_else(|_| "10x5".to_owned());
+    let sizes: Vec<Size> = sizes.split(',').filter_map(Size::parse).collect();
+    assert!(!sizes.is_empty(), "FERRULE_SIZES names clusters: 1000x5,5000x2");
+    let patience = Duration::from_secs(60 * count("FERRULE_SPEED_MINUTES", 10));
+    let (server, mut there) = (ApiServer::shared(), Objects::new());
+    for (at, size) in (0_u8..).zip(sizes) {
+        let (with, without) = (objects(&size.cluster(true)), objects(&size.cluster(false)));
+        server.put_node(world(&size.cluster(false)).stated_node()).expect("a node");
+        server.bring_about(&mut there, without.clone()).expect("objects");
+        let mut change = |is_more: bool| {
+            let wanted = if is_more { with.clone() } else { without.clone() };
+            server.bring_about(&mut there, wanted).expect("another endpoint");
+        };
+        println!("{} Services with {} endpoints each:", size.services, size.endpoints);
+        let mut side = Side::new(server, "ferrule", 201 + 2 * at);
+        let mut mine = measure(&mut side, &size, Steps { start: ours, change: &mut change, patience });
+        side.stop();
+        ours(&mut side);
+        mine.restarted = side.wait_for("family=\"IPv4\" written=", patience);
+        mine.show("ferrule", patience);
+        drop(side);
+        let mut side = Side::new(server, "kube-proxy", 202 + 2 * at);
+        let theirs = measure(&mut side, &size, Steps { start: kube_proxy, change: &mut change, patience });
+        theirs.show("kube-proxy", patience);
+        mine.compare(&theirs);
     }
     server.bring_about(&mut there, Objects::new()).expect("nothing left");
 }
 
-fn wait(side: &Side, is_reached: impl Fn(&SeenNode) -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !is_reached(&side.run(SeenNode::read).expect("the kernel's answer")) {
-        assert!(Instant::now() < give_up, "{}", side.log());
-        std::thread::park_timeout(Duration::from_millis(20));
+/// What is done to a proxy.
+struct Steps<'a> {
+    start: fn(&mut Side),
+    /// Makes the endpoint come and go.
+    change: &'a mut dyn FnMut(bool),
+    patience: Duration,
+}
+
+fn measure(side: &mut Side, cluster: &Size, steps: Steps<'_>) -> Figures {
+    let Steps { start, change, patience } = steps;
+    let (mut figures, began) = (Figures::default(), Instant::now());
+    start(side);
+    let wanted = usize::try_from(cluster.services).unwrap_or_default();
+    let is_programmed = |side: &Side| side.run(|| has_servers(wanted)) && seen(side).has_cluster_ips(wanted);
+    if !wait(side, patience, is_programmed) {
+        return figures;
+    }
+    figures.programmed = Some(began.elapsed());
+    figures.resident = side.resident().0;
+    // What it has still to do is not counted as the changes'.
+    sleep(Duration::from_secs(5));
+    let (first, new) = (SocketAddr::new(ip("10.98.0.1"), 80), SocketAddr::new(ip(NEW), 8080));
+    let (used, mut took) = (side.processor_time(), Duration::ZERO);
+    for number in 0..CHANGES {
+        let (is_more, began) = (number % 2 == 0, Instant::now());
+        change(is_more);
+        let has = |side: &Side| side.run(|| has_server(first, new)) == is_more;
+        if !wait(side, patience, has) {
+            return figures;
+        }
+        took += began.elapsed();
+        sleep(Duration::from_secs(3));
+    }
+    let used = side.processor_time().saturating_sub(used);
+    figures.changed = Some((took / CHANGES, used / CHANGES));
+    figures
+}
+
+impl Figures {
+    fn show(&self, name: &str, patience: Duration) {
+        let not = || format!("not within {} minutes", patience.as_secs() / 60);
+        let started = self.programmed.map_or_else(not, |took| format!("{took:.2?}"));
+        let changed = self.changed.map_or_else(not, |(took, used)| {
+            format!("{took:.2?} and {used:.2?} of processor time with what follows")
+        });
+        println!(
+            "  {name:<10} start to programmed {started}, one endpoint {changed}, {:.0} MiB resident",
+            self.resident
+        );
+        if let Some(said) = &self.restarted {
+            println!("  {name:<10} after a restart: {said}");
+        }
+    }
+
+    /// Ours in parts of theirs.
+    fn compare(&self, theirs: &Self) {
+        let ratio = |ours: Option<Duration>, theirs: Option<Duration>| match (ours, theirs) {
+            (Some(ours), Some(theirs)) if !ours.is_zero() => {
+                format!("1/{:.1}", theirs.as_secs_f64() / ours.as_secs_f64())
+            }
+            _ => "unknown".to_owned(),
+        };
+        let time = |figures: &Self| figures.changed.map(|(took, _)| took);
+        let used = |figures: &Self| figures.changed.map(|(_, used)| used);
+        println!(
+            "  start {}, one endpoint {}, its processor time {}, resident 1/{:.1}",
+            ratio(self.programmed, theirs.programmed),
+            ratio(time(self), time(theirs)),
+            ratio(used(self), used(theirs)),
+            theirs.resident / self.resident.max(0.1)
+        );
     }
 }
 
-fn cluster(services: u64) -> String {
-    let mut lines =
-        String::from("node node-a  addresses 192.0.2.10  alsoOn 192.0.2.77  podCIDR 10.244.1.0/24\n");
-    for number in 1..=services {
-        let (block, last) = (number / 250, number % 250);
-        let _ = writeln!(
-            lines,
-            "service default/s{number}  ClusterIP  clusterIP 10.98.{block}.{last}  port http 80→8080/tcp"
-        );
-        for endpoint in 1..=ENDPOINTS {
-            let pod = number * ENDPOINTS + endpoint;
+/// Whether that is so in time.
+fn wait(side: &Side, patience: Duration, is_reached: impl Fn(&Side) -> bool) -> bool {
+    let give_up = Instant::now() + patience;
+    while !is_reached(side) {
+        if Instant::now() > give_up {
+            println!("{}", side.log());
+            return false;
+        }
+        std::thread::park_timeout(PAUSE);
+    }
+    true
+}
+
+fn seen(side: &Side) -> SeenNode {
+    side.run(SeenNode::read).expect("the kernel's answer")
+}
+
+/// Whether there are so many virtual servers. Asked often, so it lists nothing else.
+fn has_servers(wanted: usize) -> bool {
+    let ipvs = Ipvs::open_loaded().expect("a netlink socket");
+    ipvs.is_some_and(|mut ipvs| ipvs.list().expect("virtual servers").servers.len() >= wanted)
+}
+
+/// Whether a real server is in use.
+fn has_server(service: SocketAddr, server: SocketAddr) -> bool {
+    use ferrule_kernel::conntrack::TCP;
+    use ferrule_kernel::ipvs::VirtualServerId;
+    let id = VirtualServerId { address: service.ip(), protocol: TCP, port: service.port() };
+    let ipvs = Ipvs::open_loaded().expect("a netlink socket");
+    let servers = ipvs.map(|mut ipvs| ipvs.real_servers(&id).expect("real servers")).unwrap_or_default();
+    servers.iter().any(|seen| seen.server.address == server)
+}
+
+fn world(lines: &str) -> World {
+    let mut world = World::default();
+    world.say(lines).expect("a cluster");
+    world
+}
+
+fn objects(lines: &str) -> Objects {
+    objects_of(&world(lines))
+}
+
+impl Size {
+    fn parse(text: &str) -> Option<Self> {
+        let (services, endpoints) = text.trim().split_once('x')?;
+        Some(Self { services: services.parse().ok()?, endpoints: endpoints.parse().ok()? })
+    }
+
+    /// In the words of stories, with or without the endpoint that comes and goes.
+    fn cluster(&self, with_new: bool) -> String {
+        let mut lines =
+            String::from("node node-a  addresses 192.0.2.10  alsoOn 192.0.2.77  podCIDR 10.244.1.0/24\n");
+        for number in 1..=self.services {
+            let (block, last) = (number / 250, number % 250);
             let _ = writeln!(
                 lines,
-                "endpoint default/s{number} 10.244.{}.{}  node node-b  ready",
-                3 + pod / 250,
-                1 + pod % 250
+                "service default/s{number}  ClusterIP  clusterIP 10.98.{block}.{last}  port http 80→8080/tcp"
             );
+            for endpoint in 1..=self.endpoints {
+                let pod = number * self.endpoints + endpoint;
+                let (block, last) = (3 + pod / 250, 1 + pod % 250);
+                let _ =
+                    writeln!(lines, "endpoint default/s{number} 10.244.{block}.{last}  node node-b  ready");
+            }
         }
+        if with_new {
+            let _ = writeln!(lines, "endpoint default/s1 {NEW}  node node-b  ready");
+        }
+        lines
     }
-    lines
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::{BackendError, Cleanup, Leftover};
+use ferrule_backends::{BackendError, Cleanup, CleanupProgress, Leftover, StillOpen};
 use ferrule_kernel::threads;
 use tracing::{info, warn};
 
@@ -15,7 +15,7 @@ use ferrule_model::{Backoff, with_causes};
 const MAX_RETRY_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Removes what is not in use. Programs that wait for a lock must not keep the loop waiting, hence the thread; after
-/// a failure it tries again, a period later at first.
+/// a failure it tries again, a period later at first. What open connections need is removed after them.
 pub(super) fn remove(mut cleanup: Cleanup, period: Duration, status: Arc<Status>) {
     let attempt = move || {
         let (removed, result) = cleanup();
@@ -43,16 +43,36 @@ fn report(status: &Status, error: &BackendError) {
     error.findings.samples.iter().for_each(|sample| status.metrics.record(sample));
 }
 
-fn until_gone<E>(period: Duration, mut attempt: impl FnMut() -> Result<(), E>, report: impl Fn(&E)) {
+fn until_gone<E>(
+    period: Duration,
+    mut attempt: impl FnMut() -> Result<CleanupProgress, E>,
+    report: impl Fn(&E),
+) {
     let first = period.max(Duration::from_millis(1));
     let mut backoff = Backoff::new(first, MAX_RETRY_INTERVAL.max(first));
-    let mut failures = 0_u32;
-    while let Err(error) = attempt() {
-        failures += 1;
-        report(&error);
-        wait(backoff.next_delay());
+    let (mut failures, mut has_drained) = (0_u32, false);
+    loop {
+        match attempt() {
+            Ok(CleanupProgress::Done) => break,
+            Ok(CleanupProgress::Draining { open, again_in }) => {
+                if !has_drained {
+                    let StillOpen { servers, connections } = open;
+                    info!(
+                        servers,
+                        connections, "Virtual servers of ipvs mode stay until their connections end"
+                    );
+                }
+                has_drained = true;
+                wait(again_in);
+            }
+            Err(error) => {
+                failures += 1;
+                report(&error);
+                wait(backoff.next_delay());
+            }
+        }
     }
-    if failures > 0 {
+    if failures > 0 || has_drained {
         info!(failures, "Nothing is left of other modes");
     }
 }
@@ -76,10 +96,26 @@ mod tests {
         let (tries, reports) = (Cell::new(0), Cell::new(0));
         let attempt = || {
             tries.set(tries.get() + 1);
-            if tries.get() < 4 { Err("the lock is held") } else { Ok(()) }
+            if tries.get() < 4 { Err("the lock is held") } else { Ok(CleanupProgress::Done) }
         };
         until_gone(Duration::from_millis(1), attempt, |_| reports.set(reports.get() + 1));
         assert_eq!((tries.get(), reports.get()), (4, 3));
+    }
+
+    #[test]
+    fn what_has_connections_is_tried_again_until_they_have_ended() {
+        let (tries, reports) = (Cell::new(0), Cell::new(0));
+        let open = StillOpen { servers: 1, connections: 2 };
+        let attempt = || {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 | 3 => Ok(CleanupProgress::Draining { open, again_in: Duration::from_millis(1) }),
+                2 => Err("the lock is held"),
+                _ => Ok(CleanupProgress::Done),
+            }
+        };
+        until_gone(Duration::from_millis(1), attempt, |_| reports.set(reports.get() + 1));
+        assert_eq!((tries.get(), reports.get()), (4, 1));
     }
 
     #[test]

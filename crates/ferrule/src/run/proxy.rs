@@ -314,6 +314,9 @@ impl Proxy {
         let repair = purpose.repaired(report, &before);
         match repair {
             Repair::Of(drift) => {
+                // Where it was not announced, the sync itself may have seen what it was.
+                let found = report.found.clone().map(|what| Drift { family, what, by: None });
+                let drift = drift.or(found.as_ref());
                 state.status.repaired(drift);
                 self.repairs.log(family, drift, report.written, *took);
             }

@@ -58,6 +58,8 @@ pub(super) struct Context {
     pub status: Arc<Status>,
     pub log: LogHandle,
     pub sync: SyncSettings,
+    /// How long connections through what another mode left may go on.
+    pub drain_limit: Option<Duration>,
 }
 
 /// How far a start has come. What watches the rules begins after the first try, whatever became of it; what other modes left
@@ -241,8 +243,8 @@ impl Serving {
         }
         if is_complete && self.startup == Startup::BeforeFirstSuccess {
             self.startup = Startup::Done;
-            let Context { status, sync, .. } = &self.context;
-            leftovers::remove(self.backend.cleanup(), sync.period, Arc::clone(status));
+            let Context { status, sync, drain_limit, .. } = &self.context;
+            leftovers::remove(self.backend.cleanup(*drain_limit), sync.period, Arc::clone(status));
         }
     }
 

@@ -198,7 +198,9 @@ impl Starting {
             watch_configuration(live, self.events_tx.clone()).map_err(StartError::Threads)?;
         }
         let Self { settings, backend, events_tx, status, log, .. } = self;
-        Ok(Serving::new(proxy, backend, Context { events: events_tx, status, log, sync: settings.sync }))
+        let drain_limit = settings.ipvs.drain_limit;
+        let context = Context { events: events_tx, status, log, sync: settings.sync, drain_limit };
+        Ok(Serving::new(proxy, backend, context))
     }
 
     /// Sets limits of the host, and warns about the mode.

@@ -128,3 +128,23 @@ fn a_folder_that_is_not_there_is_named() {
     let line = complaint(program.expect("it starts"));
     assert!(line.contains("nowhere") && line.contains("No such file"), "{line}");
 }
+
+/// Linux without IPVS, which is most of the machines that tests run on.
+#[test]
+fn a_kernel_without_ipvs_is_told_from_one_that_can_load_it() {
+    if !or_skip() || matches!(ferrule_kernel::ipvs::Ipvs::open(), Ok(Some(_))) {
+        println!("skipped: this kernel has IPVS, or nobody may ask");
+        return;
+    }
+    let stand = stand();
+    let arguments = [
+        "--manifests",
+        &stand.folder().display().to_string(),
+        "--proxy-mode=ipvs",
+        "--hostname-override=node-a",
+    ];
+    let program = Program::start(stand.net.node(), Path::new(BINARY), &arguments).expect("it starts");
+    let line = complaint(program);
+    assert!(line.contains("this kernel has no IPVS: load the module (modprobe ip_vs)"), "{line}");
+    assert!(line.contains("--proxy-mode=nftables"), "{line}");
+}

@@ -103,6 +103,11 @@ impl FakeIpvsKernel {
         self.state().faults.push(Fault { kind: kind.to_owned(), passing, errno });
     }
 
+    /// Adds a scheduler, as if its module were there.
+    pub fn add_scheduler(&self, name: &str) {
+        self.state().schedulers.push(name.to_owned());
+    }
+
     /// Takes a scheduler away, as if its module were missing.
     pub fn remove_scheduler(&self, name: &str) {
         self.state().schedulers.retain(|scheduler| scheduler != name);

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use ferrule_backends::ipvs;
 use ferrule_model::IpFamily;
 use ferrule_plan::{PlanDelta, StaleFlows, show, show_delta, show_node};
 
 use super::scenes::{self, Scene};
-use super::sections::{Derived, Kind, Section};
+use super::sections::{Derived, Kind, Program, Section};
 use super::{Story, StoryError, flows, packets, tables};
 use crate::world::{Step, World, WorldError};
 
@@ -161,6 +162,11 @@ impl Run {
                     self.step.diagnostics.iter().map(|line| line.to_string() + "\n").collect();
                 or_nothing(lines.concat())
             }
+            Derived::Program(Program::Ipvs) => or_nothing(self.each_family(|plan| {
+                let is_used = plan.frontends().next().is_some();
+                let lines = if is_used { ipvs::program(plan) } else { Vec::new() };
+                lines.into_iter().map(|line| line + "\n").collect()
+            })),
         }
     }
 

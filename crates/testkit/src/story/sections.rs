@@ -39,6 +39,14 @@ pub(super) enum Derived {
     Delta,
     Diagnostics,
     Counts,
+    /// What a mode makes of the plan.
+    Program(Program),
+}
+
+/// The modes whose programs can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    Ipvs,
 }
 
 impl Section {
@@ -99,12 +107,13 @@ fn kind(title: &str) -> Result<Kind, String> {
         "delta" => Kind::Derived(Derived::Delta),
         "diagnostics" => Kind::Derived(Derived::Diagnostics),
         "counts" => Kind::Derived(Derived::Counts),
+        "program: ipvs" => Kind::Derived(Derived::Program(Program::Ipvs)),
         other => match other.strip_prefix("then:") {
             Some(change) => Kind::Then(change.trim().to_string()),
             None => {
                 return Err(format!(
                     "unknown section \"{other}\" (proxy, cluster, objects, then, packets, flows, plan, node, delta, \
-                     diagnostics, counts)"
+                     diagnostics, counts, program: ipvs)"
                 ));
             }
         },

@@ -80,6 +80,12 @@ impl Node {
         self.options.set(&options);
     }
 
+    /// Another period, and how often the loop is asked to verify from then on.
+    pub fn verify_every(&mut self, sync_period: Duration) -> Option<Duration> {
+        self.options.set(&ModeOptions { sync_period, ..self.options.get() });
+        self.dataplane.verify_interval()
+    }
+
     /// Another process takes over.
     pub fn restart(&mut self) {
         self.dataplane = dataplane(&self.kernel, &self.tables, self.family, &self.options);

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use ferrule_kernel::ipset::SetChange;
 use ferrule_kernel::ipvs::{IpvsChange, RealServer, VirtualServer};
-use ferrule_kernel::port::VirtualServers as _;
+use ferrule_kernel::port::{AddressSets, VirtualServers};
 use ferrule_model::IpFamily;
 
 use super::Node;
@@ -18,7 +19,7 @@ fn add(node: &Node, service: &str, servers: &[&str]) {
         changes
             .push(IpvsChange::AddServer { service: id(service), server: RealServer { address, weight: 1 } });
     }
-    assert!(node.kernel.clone().apply(&changes).unwrap().iter().all(Result::is_ok));
+    assert!(VirtualServers::apply(&mut node.kernel.clone(), &changes).unwrap().iter().all(Result::is_ok));
     node.kernel.take_writes();
 }
 
@@ -95,6 +96,35 @@ fn a_virtual_server_of_another_program_on_a_service_address_is_left_alone() {
     }
     assert_eq!(node.servers().len(), 2);
     assert_eq!(node.servers()[0], "10.20.30.41:80/TCP: 10.9.9.9:80");
+}
+
+#[test]
+fn one_port_of_a_bound_address_may_be_anothers() {
+    let facts = "service svc clusterIP 10.20.30.41 port a 80 port b 81\nendpoint svc 10.0.1.1 node b";
+    let mut node = Node::unsynced(IpFamily::V4, "", facts, IpvsOptions::default());
+    add(&node, "10.20.30.41:80", &["10.9.9.9:80"]);
+    for _ in 0..2 {
+        node.verify();
+        let expected = ["10.20.30.41:80/TCP: 10.9.9.9:80", "10.20.30.41:81/TCP: 10.0.1.1:81"];
+        assert_eq!((node.servers(), node.addresses().len()), (expected.map(str::to_owned).to_vec(), 1));
+        node.restart();
+    }
+    super::departing::cut(&node);
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.9.9.9:80"], "nor does clean-up touch it");
+}
+
+#[test]
+fn servers_are_ours_where_the_sets_were_emptied() {
+    let mut node = Node::of("service svc clusterIP 10.20.30.41 port a 80\nendpoint svc 10.0.1.1 node b");
+    let spec = &crate::ipvs::sets::specs(IpFamily::V4)[6];
+    let mut sets = node.kernel.clone();
+    let entries = sets.entries(spec).unwrap();
+    let delete = entries.iter().map(|entry| SetChange { set: spec, entry: *entry, add: false });
+    AddressSets::apply(&mut sets, &delete.collect::<Vec<_>>()).unwrap();
+    node.restart();
+    drop(node.world.then("gone service svc").unwrap());
+    node.verify();
+    assert!(node.servers().is_empty(), "{:?}", node.servers());
 }
 
 #[test]

@@ -155,6 +155,29 @@ fn a_scheduler_that_the_kernel_lacks_is_an_error_that_names_the_module() {
     }
 }
 
+/// `twos` is a module of Linux 5.13 and later that Debian does not build.
+#[test]
+fn every_scheduler_of_linux_can_be_used_and_a_missing_one_is_named() {
+    let all = ["rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "mh", "sed", "nq", "fo", "ovf", "twos"];
+    for scheduler in all {
+        let mut node = Node::unsynced(
+            IpFamily::V4,
+            "",
+            RESTRICTED,
+            IpvsOptions { scheduler: scheduler.to_owned(), ..IpvsOptions::default() },
+        );
+        node.kernel.add_scheduler(scheduler);
+        try_scheduler(&mut node.kernel.clone(), scheduler).unwrap();
+        node.verify();
+        let is_used = |write: &String| write.starts_with(&format!("ipvs add 1.2.3.4:80/TCP {scheduler}"));
+        assert!(node.kernel.take_writes().iter().any(is_used), "{scheduler}");
+        let without = ferrule_kernel::port::FakeIpvsKernel::new();
+        without.remove_scheduler(scheduler);
+        let text = with_causes(&try_scheduler(&mut without.clone(), scheduler).unwrap_err());
+        assert!(text.contains(&format!("modprobe ip_vs_{scheduler})")), "{text}");
+    }
+}
+
 #[test]
 fn a_scheduler_in_use_is_not_tried() {
     let node = Node::of("service svc clusterIP 10.20.30.41 port p80 80");

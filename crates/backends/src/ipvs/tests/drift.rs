@@ -1,0 +1,100 @@
+//! What others changed while nobody announced it: found by reading, and said.
+
+use std::time::Duration;
+
+use ferrule_kernel::ipset::SetChange;
+use ferrule_kernel::ipvs::{IpvsChange, RealServer};
+use ferrule_kernel::port::{AddressSets, FakeIpvsKernel, ServiceInterface, VirtualServers};
+use ferrule_model::IpFamily;
+
+use super::Node;
+use super::node::id;
+use crate::ipvs::sets::specs;
+
+const FACTS: &str = "service svc clusterIP 10.20.30.41 port p80 80
+    endpoint svc 10.0.1.1 node b
+    endpoint svc 10.0.1.2 node b
+    service other clusterIP 10.20.30.42 port p80 80";
+
+fn change(kernel: &FakeIpvsKernel, change: IpvsChange) {
+    assert!(VirtualServers::apply(&mut kernel.clone(), &[change]).unwrap().iter().all(Result::is_ok));
+}
+
+/// What a verification says after this was done.
+fn found(damage: impl FnOnce(&FakeIpvsKernel)) -> Option<String> {
+    let mut node = Node::of(FACTS);
+    damage(&node.kernel);
+    let found = node.verify().found;
+    assert_eq!(node.verify().found, None, "it is repaired");
+    found
+}
+
+#[test]
+fn a_verification_names_what_differed() {
+    let delete = |kernel: &FakeIpvsKernel| {
+        change(kernel, IpvsChange::DeleteService(id("10.20.30.41:80")));
+        change(kernel, IpvsChange::DeleteService(id("10.20.30.42:80")));
+    };
+    assert_eq!(found(delete).unwrap(), "virtual server removed: 10.20.30.41:80/TCP and 1 more");
+    let service = id("10.20.30.41:80");
+    let address = "10.0.1.2:80".parse().unwrap();
+    let remove =
+        |kernel: &FakeIpvsKernel| change(kernel, IpvsChange::DeleteServer { service, server: address });
+    assert_eq!(found(remove).unwrap(), "real server removed: 10.0.1.2:80 of 10.20.30.41:80/TCP");
+    let reweigh = |kernel: &FakeIpvsKernel| {
+        change(kernel, IpvsChange::SetServer { service, server: RealServer { address, weight: 7 } });
+    };
+    assert_eq!(found(reweigh).unwrap(), "real server changed: 10.0.1.2:80 of 10.20.30.41:80/TCP");
+    let foreign = |kernel: &FakeIpvsKernel| {
+        let server = RealServer { address: "10.9.9.9:80".parse().unwrap(), weight: 1 };
+        change(kernel, IpvsChange::AddServer { service, server });
+    };
+    assert_eq!(found(foreign).unwrap(), "real server added: 10.9.9.9:80 of 10.20.30.41:80/TCP");
+}
+
+#[test]
+fn a_verification_names_sets_and_addresses() {
+    let flush = |kernel: &FakeIpvsKernel| {
+        let spec = &specs(IpFamily::V4)[6];
+        let entries = kernel.clone().entries(spec).unwrap();
+        let all = entries.iter().map(|entry| SetChange { set: spec, entry: *entry, add: false });
+        AddressSets::apply(&mut kernel.clone(), &all.collect::<Vec<_>>()).unwrap();
+    };
+    assert_eq!(found(flush).unwrap(), "entry removed: 10.20.30.41,tcp:80 of KUBE-CLUSTER-IP and 1 more");
+    let unbind = |kernel: &FakeIpvsKernel| {
+        let mut kernel = kernel.clone();
+        let link = kernel.find("kube-ipvs0").unwrap().unwrap();
+        kernel.change(&link, &[], &["10.20.30.42".parse().unwrap()]).unwrap();
+    };
+    assert_eq!(found(unbind).unwrap(), "address removed: 10.20.30.42 of kube-ipvs0");
+    let cut = |kernel: &FakeIpvsKernel| {
+        let mut kernel = kernel.clone();
+        let link = kernel.find("kube-ipvs0").unwrap().unwrap();
+        kernel.delete(&link).unwrap();
+    };
+    let text = found(cut).unwrap();
+    assert!(text.starts_with("interface removed: kube-ipvs0; address removed: 10.20.30.41"), "{text}");
+}
+
+#[test]
+fn a_verification_names_chains() {
+    let mut node = Node::of(FACTS);
+    node.tables.empty("nat", "KUBE-SERVICES");
+    let text = node.verify().found.unwrap();
+    assert_eq!(text, "rules changed: KUBE-SERVICES");
+}
+
+#[test]
+fn a_new_period_counts_at_once() {
+    let mut node = Node::of(FACTS);
+    for seconds in [3600, 1] {
+        let period = Duration::from_secs(seconds);
+        assert_eq!(node.verify_every(period), Some(period), "without a sync in between");
+    }
+}
+
+#[test]
+fn a_change_of_the_plan_is_no_finding() {
+    let mut node = Node::of(FACTS);
+    assert_eq!(node.try_then("gone service other").unwrap().found, None);
+}
