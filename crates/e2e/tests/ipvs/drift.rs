@@ -19,14 +19,14 @@ fn what_others_break_is_healed_and_told_once() {
     node.wait_until_served(&ferrule);
     let (before, rules) = (node.seen(), node.rules());
     let vip = format!("{}/32", node.service().ip());
-    let breaks: [(&str, &[&str]); 5] = [
-        ("ip", &["link", "del", "kube-ipvs0"]),
-        ("ip", &["address", "del", &vip, "dev", "kube-ipvs0"]),
-        ("iptables", &["-t", "nat", "-F", "KUBE-SERVICES"]),
-        ("ipset", &["flush", "KUBE-CLUSTER-IP"]),
-        ("ipvsadm", &["-C"]),
+    let breaks: [(&str, &[&str], &str); 5] = [
+        ("ip", &["link", "del", "kube-ipvs0"], "kube-ipvs0 removed"),
+        ("ip", &["address", "del", &vip, "dev", "kube-ipvs0"], "of kube-ipvs0 removed"),
+        ("iptables", &["-t", "nat", "-F", "KUBE-SERVICES"], "KUBE-SERVICES"),
+        ("ipset", &["flush", "KUBE-CLUSTER-IP"], "entry removed: "),
+        ("ipvsadm", &["-C"], "virtual server removed: "),
     ];
-    for (program, arguments) in breaks {
+    for (program, arguments, named) in breaks {
         let (said, broken) = (ferrule.said(), Instant::now());
         node.command(program, arguments);
         let log = || ferrule.log().split_off(said).join("\n");
@@ -47,5 +47,6 @@ fn what_others_break_is_healed_and_told_once() {
             ferrule.log().split_off(said).into_iter().filter(|line| line.contains(REPAIRED)).collect();
         println!("  {}", repairs.join("\n  "));
         assert_eq!(repairs.len(), 1, "{program} {arguments:?}: {}", log());
+        assert!(repairs[0].contains(named), "{program} {arguments:?}: {}", repairs[0]);
     }
 }
