@@ -201,6 +201,8 @@ pub struct Rights {
     pub raw_sockets: bool,
     /// `CAP_SYS_MODULE`
     pub load_modules: bool,
+    /// A limit on open files that is worth raising, where that is permitted; 0 if the one there is will do.
+    pub descriptors: u64,
 }
 
 /// What works on this host.

@@ -20,6 +20,7 @@ use ferrule_watch::server::SecretUrl;
 use tracing::{error, info, warn};
 
 use crate::config_reload::LiveConfig;
+use crate::descriptors;
 use crate::host::{self, RealFiles};
 use crate::logging::{self, LogHandle};
 use crate::run::{self, Ended, Source, Start, StartError};
@@ -187,6 +188,7 @@ fn serve(configured: Configured<'_>, backend: Box<dyn Backend>, log: &LogHandle)
     host::adjust_oom_score(settings.oom_score_adj, &mut RealFiles);
     let mut read = source.files(&settings);
     read.extend(Some(line.text(flags::CONFIG)).filter(|path| !path.is_empty()).map(PathBuf::from));
+    descriptors::raise_hard_limit(backend.rights().descriptors);
     sandbox::enter(&settings, backend.rights(), &read)?;
     let watched = content.map(|content| LiveConfig::new(line, &completed, content));
     info!(version = version::short(), "Version info");

@@ -30,6 +30,15 @@ impl Shares {
     }
 }
 
+/// Raises the hard limit on descriptors, if it is lower and that is permitted.
+pub fn raise_hard_limit(wanted: u64) {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if maximum.is_some_and(|maximum| maximum < wanted) {
+        // Without the right to do so the limit stays; it is logged later.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: Some(wanted) });
+    }
+}
+
 /// Raises the soft limit on descriptors to the hard one, and returns the shares of HTTP.
 ///
 /// The soft limit is 1024 by tradition, for programs that use `select`. This one does not, and neither do its subprocesses: they

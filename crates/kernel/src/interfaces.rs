@@ -65,13 +65,17 @@ pub fn names() -> Result<BTreeMap<u32, String>, NetlinkError> {
     Ok(socket.dump_whole(request, link)?.into_iter().collect())
 }
 
-/// The interfaces that packets of a family can come in on and that have no address of it. Ports of a bridge do not count: packets
-/// come in on the bridge.
+/// The interfaces that packets of a family can come in on and that have no address of it to which they could be redirected: over
+/// IPv6 not a link-local one. Ports of a bridge do not count: packets come in on the bridge.
 pub fn without_address(is_ipv6: bool) -> Result<BTreeSet<u32>, NetlinkError> {
     let mut socket = Socket::open(Protocol::Route, &[])?;
     let request = Request { operation: "listing interfaces", kind: GET_LINK, body: &[0; LINK_FIXED] };
     let mut links: BTreeSet<u32> = socket.dump_whole(request, routed_link)?.into_iter().collect();
-    for found in addresses()?.iter().filter(|found| found.address.is_ipv6() == is_ipv6) {
+    let is_usable = |ip: IpAddr| match ip {
+        IpAddr::V4(_) => !is_ipv6,
+        IpAddr::V6(ip) => is_ipv6 && !ip.is_unicast_link_local(),
+    };
+    for found in addresses()?.iter().filter(|found| is_usable(found.address)) {
         links.remove(&found.interface);
     }
     Ok(links)

@@ -20,6 +20,8 @@ pub struct RelayOptions {
     pub max_connections: usize,
     /// UDP associations that a relay holds, over all pools.
     pub max_associations: usize,
+    /// Descriptors of this process that connections leave to others, at most half of its limit. New connections wait near it.
+    pub reserved_descriptors: u64,
     /// Receives what an operator should know.
     pub notes: Option<NoteSink>,
 }
@@ -32,6 +34,7 @@ impl Default for RelayOptions {
             half_open_timeout: Duration::from_mins(5),
             max_connections: 1 << 20,
             max_associations: 1 << 16,
+            reserved_descriptors: 0,
             notes: None,
         }
     }
@@ -45,6 +48,7 @@ impl fmt::Debug for RelayOptions {
             .field("half_open_timeout", &self.half_open_timeout)
             .field("max_connections", &self.max_connections)
             .field("max_associations", &self.max_associations)
+            .field("reserved_descriptors", &self.reserved_descriptors)
             .finish_non_exhaustive()
     }
 }

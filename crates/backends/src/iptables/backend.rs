@@ -100,7 +100,7 @@ impl Backend for Iptables {
 
     /// The programs of the legacy variant use raw sockets, and load the module of their tables if it is missing.
     fn rights(&self) -> Rights {
-        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: legacy::needs_module() }
+        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: legacy::needs_module(), descriptors: 0 }
     }
 
     fn probe(&mut self) -> Probe {

@@ -77,7 +77,7 @@ impl Backend for Ipvs {
 
     /// The kernel loads the modules of schedulers and sets itself; programs are needed for the legacy variant alone.
     fn rights(&self) -> Rights {
-        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: true }
+        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: true, descriptors: 0 }
     }
 
     fn probe(&mut self) -> Probe {

@@ -56,7 +56,7 @@ impl Backend for Nftables {
 
     /// The tables of the legacy variant, which leftovers are removed from, can only be changed through raw sockets.
     fn rights(&self) -> Rights {
-        Rights { raw_sockets: legacy::has_tables(), load_modules: false }
+        Rights { raw_sockets: legacy::has_tables(), load_modules: false, descriptors: 0 }
     }
 
     fn probe(&mut self) -> Probe {

@@ -25,6 +25,11 @@ use crate::{
     RuleEventSink, Severity, UserspaceOptions, iptables,
 };
 
+/// What kube-proxy asked for: some thirty thousand connections.
+const DESCRIPTORS: u64 = 64_000;
+/// Left to the API server, health checks, rules and listening sockets, so that clients cannot bring them down.
+const RESERVED_DESCRIPTORS: u64 = 4096;
+
 /// userspace mode.
 #[derive(Default)]
 pub struct Userspace {
@@ -70,7 +75,7 @@ impl Backend for Userspace {
     }
 
     fn rights(&self) -> Rights {
-        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: false }
+        Rights { raw_sockets: legacy::may_be_in_use(), load_modules: false, descriptors: DESCRIPTORS }
     }
 
     fn probe(&mut self) -> Probe {
@@ -173,6 +178,7 @@ fn start_relay(options: &UserspaceOptions, log: &RelayLog) -> Result<Relay, Back
     let log = log.clone();
     let options = RelayOptions {
         udp_idle_timeout: options.udp_idle_timeout,
+        reserved_descriptors: RESERVED_DESCRIPTORS,
         notes: Some(Arc::new(move |note| log.note(&note))),
         ..RelayOptions::default()
     };

@@ -177,12 +177,14 @@ impl Starting {
         self.tune_host();
         let options = mode_options(settings, &node.host_ips);
         notes::log_all(&self.backend.prepare_host(&options)?);
+        // A mode that relays shares them out when it is opened.
+        let shares = descriptors::raise_limit();
         let opened = self.backend.open(&served, &options)?;
         notes::report_all(&opened.notes, &self.status.events);
         for source in self.backend.scrape_sources() {
             self.status.metrics.add_source(source)?;
         }
-        let http = HttpRuntime::start(descriptors::raise_limit()).map_err(StartError::Threads)?;
+        let http = HttpRuntime::start(shares).map_err(StartError::Threads)?;
         self.serve_pages(&http)?;
         // Subscribed before the addresses are listed, so that no change is missed.
         address_watch::start(self.events_tx.clone())?;

@@ -51,6 +51,9 @@ impl TcpSide {
         for _ in 0..MAX_ACCEPTS_PER_TURN {
             let Some(listener) = self.listeners.get_mut(index) else { return };
             let Some(socket) = &listener.socket else { return };
+            if !context.shared.has_descriptors() {
+                return self.pause(index, &Errno::MFILE.into(), context);
+            }
             if self.spare.is_none() {
                 match spare_descriptor() {
                     Ok(spare) => self.spare = Some(spare),

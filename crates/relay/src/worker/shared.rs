@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::stats::{Counter, Counters};
 use crate::{Note, Pool, RelayOptions};
 
@@ -20,6 +22,8 @@ pub(crate) struct Shared {
     at_limit: Recurring,
     ended: (Mutex<()>, Condvar),
     next_portal: AtomicU64,
+    /// Descriptors that connections and associations may use together.
+    descriptors: u64,
 }
 
 /// A state that clients run into repeatedly while it lasts, and that is reported once.
@@ -53,7 +57,10 @@ pub(crate) struct PortalState {
 impl Shared {
     pub(crate) fn new(options: RelayOptions) -> Self {
         let udp_idle_nanos = AtomicU64::new(as_nanos(options.udp_idle_timeout));
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let descriptors = limit - options.reserved_descriptors.min(limit / 2);
         Self {
+            descriptors,
             options,
             counters: Counters::default(),
             udp_idle_nanos,
@@ -132,6 +139,15 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Whether one more connection leaves others their descriptors.
+    pub(crate) fn has_descriptors(&self) -> bool {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let used = 2 * of(&self.counters.open_connections) + of(&self.counters.open_associations);
+        self.options.reserved_descriptors == 0 || used + 2 <= self.descriptors
+    }
+}
+
 impl PortalState {
     /// Adds to a counter of the portal and of the relay.
     pub(crate) fn count(&self, counter: Counter, more: u64) {
@@ -201,4 +217,29 @@ impl PortalState {
 
 fn as_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_others_their_descriptors() {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let shared = |reserved| {
+            Shared::new(RelayOptions { reserved_descriptors: reserved, ..RelayOptions::default() })
+        };
+        let with = |shared: &Shared, connections: u64| {
+            shared.counters.open_connections.store(connections, Ordering::Relaxed);
+            shared.has_descriptors()
+        };
+        let some = shared(100);
+        assert!(with(&some, (limit - 100) / 2 - 1));
+        assert!(!with(&some, (limit - 100) / 2));
+        // However many are to be left, half of them are for connections.
+        let all = shared(u64::MAX);
+        assert!(with(&all, limit / 4 - 1));
+        assert!(!with(&all, limit / 4 + 1));
+        assert!(with(&shared(0), limit), "the kernel says when there are none");
+    }
 }
