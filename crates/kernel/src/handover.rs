@@ -115,23 +115,14 @@ pub fn from_systemd() -> NamedSockets {
 
 /// Has systemd keep a socket for the next process. Does nothing without systemd.
 pub fn store_in_systemd(name: &str, socket: BorrowedFd<'_>) -> io::Result<()> {
-    let Some((notify, address)) = systemd()? else { return Ok(()) };
-    let message = format!("FDSTORE=1\nFDNAME={name}\n");
-    let fds = [socket];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
-    let parts = [IoSlice::new(message.as_bytes())];
-    net::sendmsg_addr(&notify, &address, &parts, &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
+    let Some(systemd) = Systemd::of_environment()? else { return Ok(()) };
+    systemd.send(&format!("FDSTORE=1\nFDNAME={name}\n"), Some(socket))
 }
 
 /// Has systemd close a socket it kept. Does nothing without systemd.
 pub fn remove_from_systemd(name: &str) -> io::Result<()> {
-    let Some((notify, address)) = systemd()? else { return Ok(()) };
-    let message = format!("FDSTOREREMOVE=1\nFDNAME={name}\n");
-    net::sendto(&notify, message.as_bytes(), SendFlags::NOSIGNAL, &address)?;
-    Ok(())
+    let Some(systemd) = Systemd::of_environment()? else { return Ok(()) };
+    systemd.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), None)
 }
 
 /// Ends this process as `SIGTERM` does.
@@ -140,17 +131,39 @@ pub fn end_this_process() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
 }
 
-fn systemd() -> io::Result<Option<(OwnedFd, SocketAddrUnix)>> {
-    let Some(path) = std::env::var("NOTIFY_SOCKET").ok().filter(|path| !path.is_empty()) else {
-        return Ok(None);
-    };
-    let address = match path.strip_prefix('@') {
-        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-        None => SocketAddrUnix::new(path)?,
-    };
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(TIMEOUT))?;
-    Ok(Some((socket, address)))
+/// The manager of this service.
+struct Systemd {
+    address: SocketAddrUnix,
+}
+
+impl Systemd {
+    fn of_environment() -> io::Result<Option<Self>> {
+        let path = std::env::var("NOTIFY_SOCKET").ok().filter(|path| !path.is_empty());
+        path.map(|path| Self::at(&path)).transpose()
+    }
+
+    /// The socket is a path, or an abstract name after `@`.
+    fn at(path: &str) -> io::Result<Self> {
+        let address = match path.strip_prefix('@') {
+            Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+            None => SocketAddrUnix::new(path)?,
+        };
+        Ok(Self { address })
+    }
+
+    fn send(&self, message: &str, passed: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(TIMEOUT))?;
+        let fds: Vec<BorrowedFd<'_>> = passed.into_iter().collect();
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        let parts = [IoSlice::new(message.as_bytes())];
+        net::sendmsg_addr(&socket, &self.address, &parts, &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
 }
 
 fn packet_socket() -> io::Result<OwnedFd> {

@@ -57,3 +57,23 @@ fn a_process_that_asks_for_something_else_gets_nothing() {
     assert!(take(&name).unwrap().is_empty());
     waiting.join().unwrap().unwrap();
 }
+
+#[test]
+fn systemd_gets_a_socket_with_its_name() {
+    let name = name("systemd");
+    let manager =
+        net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+    net::bind(&manager, &abstract_name(&name).unwrap()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let systemd = Systemd::at(&format!("@{name}")).unwrap();
+    systemd.send("FDSTORE=1\nFDNAME=web\n", Some(listener.as_fd())).unwrap();
+    drop(listener);
+    let (message, kept) = receive_with(&manager).unwrap().unwrap();
+    assert_eq!(message, "FDSTORE=1\nFDNAME=web\n");
+    assert_eq!(TcpListener::from(kept).local_addr().unwrap(), address);
+    systemd.send("FDSTOREREMOVE=1\nFDNAME=web\n", None).unwrap();
+    let mut buffer = [0; 64];
+    let (length, _) = net::recv(&manager, &mut buffer[..], RecvFlags::empty()).unwrap();
+    assert_eq!(&buffer[..length], b"FDSTOREREMOVE=1\nFDNAME=web\n");
+}
