@@ -87,6 +87,11 @@ pub trait Backend: Send {
     /// Begins to watch the rules, once the first sync was tried. What watches ends with the loop.
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError>;
 
+    /// How long connections that this process relays may go on once it is asked to end.
+    fn shutdown_grace(&self) -> Duration {
+        Duration::from_millis(1500)
+    }
+
     /// Takes over other options while it runs. Rules that depend on them are written by the next sync.
     fn reconfigure(&mut self, _options: &ModeOptions) -> Vec<Note> {
         Vec::new()

@@ -34,11 +34,6 @@ pub trait Dataplane: Send {
         stale
     }
 
-    /// How long the process may wait for [`Self::shutdown`]. It returns sooner if there is nothing to wait for.
-    fn shutdown_grace(&self) -> Duration {
-        Duration::from_millis(1500)
-    }
-
     /// The process is about to end. A mode that relays connections itself lets them finish within the grace time; rules in
     /// the kernel stay.
     fn shutdown(&mut self, _grace: Duration) {}

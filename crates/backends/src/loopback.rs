@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferrule_model::{IpFamily, Protocol, ServicePortName, with_causes};
+use ferrule_model::{IpFamily, Protocol, ServicePortName, loopback_block, with_causes};
 use ferrule_plan::{FamilyPlan, FrontendKey, LoopbackNodePorts, PoolScope, Shape};
-use ferrule_relay::{Relay, RelayOptions};
+use ferrule_relay::{Admission, Relay, RelayOptions};
 
 use crate::metrics::{FAMILY, MetricDeclaration, MetricKind, Sample, count};
-use crate::userspace::{PortalSpec, Portals, RelayLog, SocketError, open_socket};
+use crate::userspace::{PortalSpec, Portals, RESERVED_DESCRIPTORS, RelayLog, SocketError, open_socket};
 use crate::{
     BackendError, Dataplane, ModeOptions, Note, Pair, Patch, Severity, SyncOutcome, SyncReport, Trigger,
 };
@@ -55,6 +55,7 @@ impl LoopbackRelay {
         let log = self.log.clone();
         let options = RelayOptions {
             udp_idle_timeout: UDP_IDLE_TIMEOUT,
+            reserved_descriptors: RESERVED_DESCRIPTORS,
             notes: Some(Arc::new(move |note| log.note(&note))),
             ..RelayOptions::default()
         };
@@ -134,7 +135,11 @@ impl LoopbackDataplane {
     fn portals(&mut self) -> Result<&mut Portals<Port>, BackendError> {
         let portals = match self.portals.take() {
             Some(portals) => portals,
-            None => Portals::new(self.relay.started()?),
+            // Where `route_localnet` is on, packets of others arrive at loopback addresses, too.
+            None => {
+                let local = Admission::Ranges(vec![loopback_block(self.family)]);
+                Portals::new(self.relay.started()?).admitting(local)
+            }
         };
         Ok(self.portals.insert(portals))
     }

@@ -75,10 +75,6 @@ impl<A: Dataplane, B: Dataplane> Dataplane for Pair<A, B> {
         self.second.forget_flows(rest)
     }
 
-    fn shutdown_grace(&self) -> Duration {
-        self.first.shutdown_grace().max(self.second.shutdown_grace())
-    }
-
     /// The grace time is for both together; what the first does not use is left to the second.
     fn shutdown(&mut self, grace: Duration) {
         let began = std::time::Instant::now();

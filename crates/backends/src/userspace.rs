@@ -24,8 +24,8 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backend::RelayLog;
 pub use backend::Userspace;
+pub(crate) use backend::{RESERVED_DESCRIPTORS, RelayLog};
 pub(crate) use portals::{Portals, SocketError};
 pub(crate) use rules::CHAINS;
 pub(crate) use sockets::open as open_socket;

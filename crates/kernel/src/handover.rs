@@ -1,11 +1,14 @@
 //! Passes open sockets from one process to the next, so that no client that connects meanwhile is refused.
 //!
-//! Two ways: straight from the process that runs to the one that starts, over an abstract socket of the network namespace; or through
+//! Two ways: straight from the process that runs to the one that starts, over a socket in a directory that is root's alone; or through
 //! systemd, which keeps them in between (`FileDescriptorStoreMax=`). Sockets go by names that the caller chooses.
 
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::net::{
@@ -33,6 +36,7 @@ pub type NamedSockets = BTreeMap<String, OwnedFd>;
 #[derive(Debug)]
 pub struct Offer {
     socket: OwnedFd,
+    path: PathBuf,
 }
 
 /// A process that asks for our sockets.
@@ -41,13 +45,36 @@ pub struct Successor {
     socket: OwnedFd,
 }
 
+/// Where the processes of this network namespace meet. No other user can get there, nor a container that does not have the directory.
+pub fn meeting_point(directory: &Path, name: &str) -> io::Result<PathBuf> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let found = std::fs::symlink_metadata(directory)?;
+    let is_private = found.is_dir() && found.mode() & 0o077 == 0;
+    if !is_private || found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("{} is open to other users", directory.display())));
+    }
+    let namespace = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
+    Ok(directory.join(format!("{name}-{namespace}.sock")))
+}
+
 impl Offer {
-    /// Offers sockets under this name. Fails if another process does so already.
-    pub fn open(name: &str) -> io::Result<Self> {
+    /// Offers sockets at this path. Fails if another process does so already.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let socket = packet_socket()?;
-        net::bind(&socket, &abstract_name(name)?)?;
+        let address = SocketAddrUnix::new(path)?;
+        match net::bind(&socket, &address) {
+            // Left by a process that was killed.
+            Err(rustix::io::Errno::ADDRINUSE) if !is_in_use(&address)? => {
+                std::fs::remove_file(path)?;
+                net::bind(&socket, &address)?;
+            }
+            bound => bound?,
+        }
         net::listen(&socket, 1)?;
-        Ok(Self { socket })
+        Ok(Self { socket, path: path.into() })
     }
 
     /// Waits for the next process that asks. Those of other users are turned away.
@@ -65,6 +92,21 @@ impl Offer {
     }
 }
 
+impl Drop for Offer {
+    fn drop(&mut self) {
+        // The next process makes its own.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn is_in_use(address: &SocketAddrUnix) -> io::Result<bool> {
+    match net::connect(packet_socket()?, address) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl Successor {
     /// Passes the sockets on.
     pub fn send(&self, sockets: &NamedSockets) -> io::Result<()> {
@@ -78,12 +120,12 @@ impl Successor {
 }
 
 /// Takes over the sockets of the process that runs. None if there is no such process, or it is another user's.
-pub fn take(name: &str) -> io::Result<NamedSockets> {
+pub fn take(path: &Path) -> io::Result<NamedSockets> {
     let socket = packet_socket()?;
     set_timeouts(&socket)?;
-    match net::connect(&socket, &abstract_name(name)?) {
+    match net::connect(&socket, &SocketAddrUnix::new(path)?) {
         Ok(()) => {}
-        Err(rustix::io::Errno::CONNREFUSED) => return Ok(NamedSockets::new()),
+        Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT) => return Ok(NamedSockets::new()),
         Err(error) => return Err(error.into()),
     }
     if !is_our_user(&socket) {
@@ -125,12 +167,6 @@ pub fn remove_from_systemd(name: &str) -> io::Result<()> {
     systemd.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), None)
 }
 
-/// Ends this process as `SIGTERM` does.
-pub fn end_this_process() {
-    // Signalling oneself does not fail.
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
-}
-
 /// The manager of this service.
 struct Systemd {
     address: SocketAddrUnix,
@@ -170,10 +206,6 @@ fn packet_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-fn abstract_name(name: &str) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
-}
-
 fn set_timeouts(socket: &OwnedFd) -> io::Result<()> {
     for direction in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
         sockopt::set_socket_timeout(socket, direction, Some(TIMEOUT))?;
@@ -181,7 +213,7 @@ fn set_timeouts(socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Any process of the namespace can use an abstract name.
+/// The directory keeps others out already.
 fn is_our_user(socket: &OwnedFd) -> bool {
     sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ferrule_model::Protocol;
 
 use crate::delta::Replaced;
-use crate::{FamilyPlan, Frontend, FrontendKey, PlanDelta};
+use crate::{FamilyPlan, Frontend, FrontendKey, PlanDelta, Quirk};
 
 /// A conntrack entry, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,7 +66,7 @@ impl StaleFlows {
         for (key, replaced) in delta.frontends.iter().filter(|(key, _)| is_udp(key)) {
             if replaced.now.is_none() {
                 stale.removed.insert(*key);
-            } else if !is_same_owner(replaced) {
+            } else if !is_same_owner(replaced) || is_other_socket(plan, replaced) {
                 stale.check(plan, *key);
             }
         }
@@ -173,6 +173,11 @@ impl StaleFlows {
 
 fn is_udp(key: &FrontendKey) -> bool {
     matches!(key, FrontendKey::Address(_, Protocol::Udp, _) | FrontendKey::NodePort(Protocol::Udp, _))
+}
+
+/// Whether a process that relays may lead packets to another of its sockets, and close the one before.
+fn is_other_socket(plan: &FamilyPlan, replaced: &Replaced<Arc<Frontend>>) -> bool {
+    plan.node.quirks.has(Quirk::RelayedByProcess) && replaced.was != replaced.now
 }
 
 fn is_same_owner(replaced: &Replaced<Arc<Frontend>>) -> bool {

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ferrule_kernel::iptables::{AccessPolicy, TableAccess, legacy};
 use ferrule_kernel::nft::Subscription;
@@ -25,10 +26,12 @@ use crate::{
     RuleEventSink, Severity, UserspaceOptions, iptables,
 };
 
+/// How long open connections may go on after the process was asked to end: a little less than a kubelet waits.
+const DRAIN_TIME: Duration = Duration::from_secs(25);
 /// What kube-proxy asked for: some thirty thousand connections.
 const DESCRIPTORS: u64 = 64_000;
 /// Left to the API server, health checks, rules and listening sockets, so that clients cannot bring them down.
-const RESERVED_DESCRIPTORS: u64 = 4096;
+pub(crate) const RESERVED_DESCRIPTORS: u64 = 4096;
 
 /// userspace mode.
 #[derive(Default)]
@@ -118,6 +121,8 @@ impl Backend for Userspace {
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
         self.log.pass_to(&sink);
+        // Every family had its first sync.
+        self.handover.close_all_rest();
         if let Some(relay) = &self.relay {
             self.handover.offer(Arc::clone(relay), Arc::clone(&sink))?;
         }
@@ -136,6 +141,10 @@ impl Backend for Userspace {
         let own = Own { portids, subscription: Subscription::default() };
         let watch = StaticWatch { families, chains: CHAINS.into_iter().collect(), jumps: &JUMPS };
         foreign_commits::watch(own, watch, sink)
+    }
+
+    fn shutdown_grace(&self) -> Duration {
+        DRAIN_TIME
     }
 
     fn reconfigure(&mut self, options: &ModeOptions) -> Vec<Note> {

@@ -39,6 +39,10 @@ impl Claims {
         wanted: &BTreeMap<Claim, ServicePortName>,
         before: &Handover,
     ) -> Vec<FailedClaim> {
+        // Another claim may need the port of one that goes.
+        for claim in self.held.keys().filter(|claim| !wanted.contains_key(claim)) {
+            before.forget(&claim_name(self.family, claim));
+        }
         self.held.retain(|claim, _| wanted.contains_key(claim));
         let mut failed = Vec::new();
         for (claim, owner) in wanted {

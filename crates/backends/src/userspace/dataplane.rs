@@ -12,7 +12,7 @@ use ferrule_plan::{FamilyPlan, FrontendKey, PlanDelta, StaleFlows};
 use super::claims::Claims;
 use super::handover::{Handover, portal_name};
 use super::host_address::HostAddress;
-use super::portals::{Portals, Socket};
+use super::portals::{Portals, Socket, SocketError};
 use super::rules::{RuleInput, rules};
 use super::sockets::Sockets;
 use super::steering::Steering;
@@ -21,9 +21,6 @@ use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::metrics::Sample;
 use crate::static_rules::{StaticRules, StaticTables};
 use crate::{BackendError, Cost, Dataplane, Patch, Rejected, SyncOutcome, SyncReport, Trigger};
-
-/// How long open connections may go on after the process was asked to end: a little less than a kubelet waits.
-const DRAIN_TIME: Duration = Duration::from_secs(25);
 
 /// One family's tables, whatever they are read and written by.
 pub(super) type AnyTables = Box<dyn XTables + Send>;
@@ -46,6 +43,14 @@ pub(super) struct UserspaceDataplane {
     rules: Option<StaticRules>,
     /// What could not be served after the last sync.
     rejected: BTreeSet<String>,
+}
+
+/// A socket that is not served yet.
+struct BoundSocket {
+    socket: Socket,
+    port: u16,
+    /// Whether it is not one of the process before.
+    is_new: bool,
 }
 
 /// What a family is made of.
@@ -99,11 +104,19 @@ impl UserspaceDataplane {
     fn bring_in_line(&mut self, plan: &FamilyPlan) -> Result<SyncReport, BackendError> {
         let is_first = self.wanted.take().is_none();
         let wanted = Wanted::from_plan(plan);
+        self.handover.begin();
         let mut rejected = unserved(&wanted);
-        let mut written = self.open(&wanted, &mut rejected);
+        let bound = self.bind(&wanted, &mut rejected);
         let routes = self.claim(&wanted, &mut rejected);
-        let rules = self.rules(plan, &routes);
-        let correction = self.tables.sync(&rules).map_err(|error| self.failed(error))?;
+        let rules = self.rules(plan, &routes, &bound);
+        let correction = match self.tables.sync(&rules) {
+            Ok(correction) => correction,
+            Err(error) => {
+                self.release(&bound);
+                return Err(self.failed(error));
+            }
+        };
+        let mut written = self.serve(&wanted, bound, &mut rejected);
         let is_repair = !correction.is_empty() && self.rules.as_ref() == Some(&rules);
         self.rules = Some(rules);
         written += correction.objects;
@@ -120,32 +133,69 @@ impl UserspaceDataplane {
         let commits = usize::from(!correction.is_empty());
         let rejected = self.report_rejected(rejected);
         let quarantined = rejected.len();
-        Ok(SyncReport { written, removed, commits, outcome, rejected, quarantined, ..SyncReport::default() })
+        let notes = self.handover.take_notes();
+        Ok(SyncReport {
+            written,
+            removed,
+            commits,
+            outcome,
+            rejected,
+            quarantined,
+            notes,
+            ..SyncReport::default()
+        })
     }
 
-    /// Opens what is missing, and gives every socket its endpoints; returns how many changed.
-    fn open(&mut self, wanted: &Wanted, rejected: &mut BTreeMap<String, String>) -> usize {
+    /// Binds what is missing. It is not served before the rules that guard it are there.
+    fn bind(
+        &mut self,
+        wanted: &Wanted,
+        rejected: &mut BTreeMap<String, String>,
+    ) -> BTreeMap<PortalId, BoundSocket> {
+        let mut all = BTreeMap::new();
+        for portal in
+            wanted.portals.keys().filter(|portal| !self.portals.is_open(portal)).cloned().collect::<Vec<_>>()
+        {
+            let adopted = self.adopted(&portal);
+            let is_new = adopted.is_none();
+            let bound = adopted.map_or_else(|| self.sockets.bind(portal.protocol()), Ok).and_then(|socket| {
+                let address = socket.local_addr().map_err(|source| SocketError::Address { source })?;
+                Ok(BoundSocket { socket, port: address.port(), is_new })
+            });
+            match bound {
+                Ok(bound) => drop(all.insert(portal, bound)),
+                Err(error) => drop(rejected.insert(describe(&portal), with_causes(&error))),
+            }
+        }
+        all
+    }
+
+    /// Serves what was bound, and gives every socket its endpoints; returns how many changed.
+    fn serve(
+        &mut self,
+        wanted: &Wanted,
+        mut bound: BTreeMap<PortalId, BoundSocket>,
+        rejected: &mut BTreeMap<String, String>,
+    ) -> usize {
         let mut changed = 0;
         for (portal, spec) in &wanted.portals {
-            if self.portals.is_open(portal) {
+            let Some(BoundSocket { socket, is_new, .. }) = bound.remove(portal) else {
                 changed += usize::from(self.portals.update(portal, spec));
                 continue;
-            }
-            let served = match self.adopted(portal) {
-                Some(socket) => {
-                    self.portals.serve(portal.clone(), socket, spec).map(|()| 0).map_err(Into::into)
-                }
-                None => self.sockets.bind(portal.protocol()).and_then(|socket| {
-                    self.portals.serve(portal.clone(), socket, spec)?;
-                    Ok(1)
-                }),
             };
-            match served {
-                Ok(opened) => changed += opened,
+            match self.portals.serve(portal.clone(), socket, spec) {
+                Ok(()) => changed += usize::from(is_new),
                 Err(error) => drop(rejected.insert(describe(portal), with_causes(&error))),
             }
         }
         changed
+    }
+
+    /// Gives ports back whose sockets are not served after all.
+    fn release(&mut self, bound: &BTreeMap<PortalId, BoundSocket>) {
+        for (portal, bound) in bound {
+            self.sockets.release(portal.protocol(), bound.port);
+        }
     }
 
     /// The socket that the process before had for it.
@@ -174,8 +224,14 @@ impl UserspaceDataplane {
         wanted.routes.iter().filter(|route| !others.contains(&claim_of(route))).collect()
     }
 
-    fn rules(&mut self, plan: &FamilyPlan, routes: &[&Route]) -> StaticRules {
-        let ports = self.portals.addresses().map(|(portal, address)| (portal.clone(), address.port()));
+    fn rules(
+        &mut self,
+        plan: &FamilyPlan,
+        routes: &[&Route],
+        bound: &BTreeMap<PortalId, BoundSocket>,
+    ) -> StaticRules {
+        let open = self.portals.addresses().map(|(portal, address)| (portal.clone(), address.port()));
+        let ports = open.chain(bound.iter().map(|(portal, bound)| (portal.clone(), bound.port)));
         let routes: Vec<Route> = routes.iter().copied().cloned().collect();
         rules(&RuleInput {
             routes: &routes,
@@ -227,6 +283,9 @@ impl UserspaceDataplane {
 
 impl Dataplane for UserspaceDataplane {
     fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
+        if self.handover.is_given() {
+            return Ok(SyncReport::default());
+        }
         match trigger {
             Trigger::Changed(delta) if self.wanted.is_some() && is_about_endpoints(delta) => {
                 return Ok(self.change_endpoints(plan, delta));
@@ -250,7 +309,7 @@ impl Dataplane for UserspaceDataplane {
         let superfluous = self.portals.keys().filter(|portal| !wanted.portals.contains_key(portal));
         lines.extend(superfluous.map(|portal| format!("close {}", describe(portal))));
         let routes: Vec<&Route> = wanted.routes.iter().collect();
-        let rules = self.rules(plan, &routes);
+        let rules = self.rules(plan, &routes, &BTreeMap::new());
         let correction = self.tables.compare(&rules).map_err(|error| self.failed(error))?;
         lines.extend(correction.text.as_str().lines().map(str::to_owned));
         Ok(Patch { lines })
@@ -270,12 +329,9 @@ impl Dataplane for UserspaceDataplane {
         stale.answered_by_host(|key| self.ports_of(key))
     }
 
-    fn shutdown_grace(&self) -> Duration {
-        DRAIN_TIME
-    }
-
     fn shutdown(&mut self, grace: Duration) {
-        self.portals.drain(grace);
+        self.portals.wait_until_idle(grace);
+        self.handover.end();
     }
 }
 

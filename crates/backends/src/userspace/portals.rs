@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use ferrule_relay::{Pool, PoolLimits, Portal, Relay, RelayError};
+use ferrule_relay::{Admission, Pool, PoolLimits, Portal, Relay, RelayError};
 
 use super::wanted::PortalSpec;
+
+/// How often open connections are counted while the process ends.
+const IDLE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A bound socket that is not served yet.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ impl Socket {
 pub(crate) enum SocketError {
     #[error("{doing} {address}")]
     Bind { doing: &'static str, address: SocketAddr, source: std::io::Error },
+    #[error("reading the address of a socket")]
+    Address { source: std::io::Error },
     #[error("choosing a port: {0}")]
     NoPort(#[from] ferrule_relay::ports::NoPortsLeft),
     #[error(transparent)]
@@ -48,6 +54,8 @@ pub(crate) enum SocketError {
 pub(crate) struct Portals<K> {
     relay: Arc<Relay>,
     open: BTreeMap<K, OpenPortal>,
+    /// Whom all of them serve.
+    admission: Admission,
 }
 
 struct OpenPortal {
@@ -58,7 +66,12 @@ struct OpenPortal {
 
 impl<K: Ord + Clone> Portals<K> {
     pub(crate) fn new(relay: Arc<Relay>) -> Self {
-        Self { relay, open: BTreeMap::new() }
+        Self { relay, open: BTreeMap::new(), admission: Admission::Everyone }
+    }
+
+    /// The same for these clients only.
+    pub(crate) fn admitting(self, admission: Admission) -> Self {
+        Self { admission, ..self }
     }
 
     pub(crate) fn is_open(&self, key: &K) -> bool {
@@ -78,6 +91,7 @@ impl<K: Ord + Clone> Portals<K> {
     /// Begins to serve a socket.
     pub(crate) fn serve(&mut self, key: K, socket: Socket, spec: &PortalSpec) -> Result<(), RelayError> {
         let pool = Pool::new(PoolLimits::default());
+        pool.set_admitted(self.admission.clone());
         pool.set_affinity(spec.affinity);
         pool.set_endpoints(spec.endpoints.clone());
         let portal = match socket {
@@ -122,8 +136,16 @@ impl<K: Ord + Clone> Portals<K> {
         sticky.for_each(|open| open.pool.purge_expired());
     }
 
-    /// Lets connections end by themselves, at most for this long. No new ones are accepted.
-    pub(crate) fn drain(&self, grace: std::time::Duration) {
+    /// Lets connections end by themselves, at most for this long. New ones are served meanwhile: no other process does.
+    pub(crate) fn wait_until_idle(&self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        while self.relay.stats().open_connections > 0 && Instant::now() < deadline {
+            std::thread::sleep(IDLE_INTERVAL);
+        }
+    }
+
+    /// The same without new ones.
+    pub(crate) fn drain(&self, grace: Duration) {
         self.relay.drain(grace);
     }
 

@@ -148,20 +148,23 @@ impl RuleInput<'_> {
         let accept = |(portal, owner): (&PortalId, &ferrule_model::ServicePortName)| {
             let port = self.ports.get(portal).copied()?;
             let rule = matching(&owner.to_string(), portal.protocol(), port);
-            Some(rule.with("-m state --state NEW -j ACCEPT").done())
+            // Whichever of the two chains comes first.
+            let guard = guard(portal.protocol(), port);
+            Some([guard, rule.with("-m state --state NEW -j ACCEPT").done()])
         };
-        sockets.into_iter().filter_map(accept).collect()
+        sockets.into_iter().filter_map(accept).flatten().collect()
     }
 
     fn guarding(&self) -> Vec<RuleText> {
         let ports: BTreeSet<(Protocol, u16)> =
             self.ports.iter().map(|(portal, port)| (portal.protocol(), *port)).collect();
-        let guard = |(protocol, port): (Protocol, u16)| {
-            let rule = on_port(RuleText::build(), protocol, port);
-            rule.with("-m conntrack ! --ctstate DNAT -j REJECT").done()
-        };
-        ports.into_iter().map(guard).collect()
+        ports.into_iter().map(|(protocol, port)| guard(protocol, port)).collect()
     }
+}
+
+/// Refuses what was not redirected.
+fn guard(protocol: Protocol, port: u16) -> RuleText {
+    on_port(RuleText::build(), protocol, port).with("-m conntrack ! --ctstate DNAT -j REJECT").done()
 }
 
 fn matching(comment: &str, protocol: Protocol, port: u16) -> RuleBuilder {

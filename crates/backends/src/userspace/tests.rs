@@ -90,7 +90,8 @@ fn a_node_port_has_three_rules_and_a_claim() {
     let host = format!("{common} 30080 -j DNAT --to-destination 10.0.0.5:40000");
     assert_eq!(chain(&rules, "KUBE-NODEPORT-HOST"), [host]);
     let accept = format!("{common} 40000 -m state --state NEW -j ACCEPT");
-    assert_eq!(chain(&rules, "KUBE-NODEPORT-NON-LOCAL"), [accept]);
+    let guard = "-p tcp -m tcp --dport 40000 -m conntrack ! --ctstate DNAT -j REJECT".to_owned();
+    assert_eq!(chain(&rules, "KUBE-NODEPORT-NON-LOCAL"), [guard, accept]);
     let claims: Vec<_> = wanted.claims.keys().map(|claim| (claim.address, claim.port)).collect();
     assert_eq!(claims, [(None, 30080)]);
 }
@@ -236,4 +237,25 @@ fn changes_that_cancel_out_before_a_sync_open_nothing() {
         let [one, other] = worlds.map(|world| wanted(&world, IpFamily::V4));
         assert_eq!(one, other, "{changes:?}");
     }
+}
+
+/// It would be relayed to this process for ever.
+#[test]
+fn an_endpoint_that_leads_back_to_the_proxy_is_not_used() {
+    let world = world(
+        "service ns/s NodePort clusterIP 1.2.3.4 port p 80→8080 nodePort 30080\nendpoint ns/s 10.244.1.1 node a\n\
+         service ns/loop clusterIP 1.2.3.5 port p 80\nendpoint ns/loop 1.2.3.4 node a\nendpoint ns/loop 10.244.1.2 node a\n\
+         service ns/node clusterIP 1.2.3.6 port p 80→30080\nendpoint ns/node 10.0.0.5 node a",
+    );
+    let wanted = wanted(&world, IpFamily::V4);
+    let endpoints = |name: &str| {
+        let portal = wanted.portals.iter().find(|(portal, _)| match portal {
+            PortalId::Service(owner, _) => owner.service.as_str() == name,
+            PortalId::Refusing(_) => false,
+        });
+        portal.expect("a socket").1.endpoints.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(endpoints("ns/loop"), ["10.244.1.2:80"]);
+    assert_eq!(endpoints("ns/node"), [""; 0]);
+    assert_eq!(endpoints("ns/s"), ["10.244.1.1:8080"]);
 }

@@ -150,9 +150,23 @@ impl Wanted {
 /// What is behind a socket according to a plan.
 pub(super) fn spec(plan: &FamilyPlan, portal: &PortalId) -> PortalSpec {
     match portal {
-        PortalId::Service(owner, scope) => PortalSpec::of_pool(plan.pool(owner, *scope).map(|pool| &**pool)),
+        PortalId::Service(owner, scope) => {
+            let mut spec = PortalSpec::of_pool(plan.pool(owner, *scope).map(|pool| &**pool));
+            spec.endpoints.retain(|endpoint| !leads_back(plan, owner.protocol, *endpoint));
+            spec
+        }
         PortalId::Refusing(_) => PortalSpec::default(),
     }
+}
+
+/// Whether connections to an endpoint would be redirected to this process, which would connect again, and so on.
+fn leads_back(plan: &FamilyPlan, protocol: Protocol, endpoint: SocketAddr) -> bool {
+    let (ip, port) = (endpoint.ip(), endpoint.port());
+    let is_node_port = || {
+        plan.node.host_addresses.contains(&ip)
+            && plan.frontend(&FrontendKey::NodePort(protocol, port)).is_some()
+    };
+    plan.frontend(&FrontendKey::Address(ip, protocol, port)).is_some() || is_node_port()
 }
 
 /// The addresses and ports that a frontend stands for in rules.

@@ -409,9 +409,8 @@ impl Proxy {
     }
 
     /// Lets dataplanes finish what they do for connections themselves.
-    pub(super) fn shut_down(&mut self) {
-        let grace = self.families.iter().map(|(_, state)| state.dataplane.shutdown_grace()).max();
-        let deadline = Instant::now() + grace.unwrap_or_default();
+    pub(super) fn shut_down(&mut self, grace: Duration) {
+        let deadline = Instant::now() + grace;
         for family in IpFamily::BOTH {
             if let Some(state) = self.families.slot(family) {
                 state.dataplane.shutdown(deadline.saturating_duration_since(Instant::now()));

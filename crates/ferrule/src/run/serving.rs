@@ -249,7 +249,7 @@ impl Serving {
     }
 
     pub(super) fn shut_down(&mut self) {
-        self.proxy.shut_down();
+        self.proxy.shut_down(self.backend.shutdown_grace());
     }
 }
 

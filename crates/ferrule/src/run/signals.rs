@@ -14,13 +14,14 @@ use super::{Ended, Event, log_end};
 use crate::logging::LogHandle;
 use ferrule_kernel::threads;
 
-/// How long the loop has to end by itself. It may be in a sync, or wait for a program that gives it credentials.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the loop has to end by itself, beside what connections get. It may be in a sync, or wait for a program that gives it
+/// credentials.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often a full queue is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Sends SIGTERM and SIGINT to the loop, and ends the program if the loop does not.
-pub fn listen(events: Sender<Event>, log: LogHandle) -> io::Result<()> {
+/// Sends SIGTERM and SIGINT to the loop, and ends the program if the loop does not, once connections had their grace time.
+pub fn listen(events: Sender<Event>, log: LogHandle, grace: Duration) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let mut signals = {
         let _entered = runtime.enter();
@@ -29,7 +30,7 @@ pub fn listen(events: Sender<Event>, log: LogHandle) -> io::Result<()> {
     let work = move || {
         let name = runtime.block_on(async {
             let name = signals.next().await;
-            signals.insist(&events, name).await;
+            signals.insist(&events, name, EXIT_TIMEOUT + grace).await;
             name
         });
         log_end(Ended::Signal(name));
@@ -54,7 +55,7 @@ impl Signals {
     }
 
     /// Returns when the loop has had its time, or at a second signal.
-    async fn insist(&mut self, events: &Sender<Event>, name: &'static str) {
+    async fn insist(&mut self, events: &Sender<Event>, name: &'static str, timeout: Duration) {
         let sending = async {
             while let Err(TrySendError::Full(_)) = events.try_send(Event::End(name)) {
                 tokio::time::sleep(RETRY_INTERVAL).await;
@@ -63,7 +64,7 @@ impl Signals {
         };
         tokio::select! {
             () = sending => {}
-            () = tokio::time::sleep(EXIT_TIMEOUT) => {}
+            () = tokio::time::sleep(timeout) => {}
             _ = self.next() => {}
         }
     }

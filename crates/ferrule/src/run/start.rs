@@ -118,7 +118,7 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
         heap::enable();
     }
     let (events_tx, events_rx) = mpsc::sync_channel(MAX_QUEUED_EVENTS);
-    signals::listen(events_tx.clone(), log.clone()).map_err(StartError::Threads)?;
+    signals::listen(events_tx.clone(), log.clone(), backend.shutdown_grace()).map_err(StartError::Threads)?;
     let name = resolve_node_name(&settings.node_name, &host_name())?;
     let (recorder, queue) = events::channel(name.clone());
     let metrics = Metrics::new(&settings.gates, backend.metrics())?;

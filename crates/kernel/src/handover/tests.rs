@@ -5,8 +5,9 @@ use std::thread;
 
 use super::*;
 
-fn name(test: &str) -> String {
-    format!("ferrule-test-{test}-{}", std::process::id())
+fn name(test: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("ferrule-handover-{}", std::process::id()));
+    meeting_point(&directory, test).unwrap()
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_process_that_asks_for_something_else_gets_nothing() {
     let offer = Offer::open(&name).unwrap();
     let waiting = thread::spawn(move || offer.wait().unwrap().send(&NamedSockets::new()));
     let stranger = packet_socket().unwrap();
-    net::connect(&stranger, &abstract_name(&name).unwrap()).unwrap();
+    net::connect(&stranger, &SocketAddrUnix::new(&name).unwrap()).unwrap();
     net::send(&stranger, b"give me everything", SendFlags::NOSIGNAL).unwrap();
     let mut buffer = [0; 8];
     let received = net::recv(&stranger, &mut buffer[..], RecvFlags::empty());
@@ -60,10 +61,11 @@ fn a_process_that_asks_for_something_else_gets_nothing() {
 
 #[test]
 fn systemd_gets_a_socket_with_its_name() {
-    let name = name("systemd");
+    let name = format!("ferrule-test-systemd-{}", std::process::id());
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
     let manager =
         net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
-    net::bind(&manager, &abstract_name(&name).unwrap()).unwrap();
+    net::bind(&manager, &address).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let systemd = Systemd::at(&format!("@{name}")).unwrap();
@@ -76,4 +78,24 @@ fn systemd_gets_a_socket_with_its_name() {
     let mut buffer = [0; 64];
     let (length, _) = net::recv(&manager, &mut buffer[..], RecvFlags::empty()).unwrap();
     assert_eq!(&buffer[..length], b"FDSTOREREMOVE=1\nFDNAME=web\n");
+}
+
+#[test]
+fn a_socket_that_a_killed_process_left_is_no_obstacle() {
+    let name = name("killed");
+    // What is left is a file without a listener.
+    let socket = packet_socket().unwrap();
+    net::bind(&socket, &SocketAddrUnix::new(&name).unwrap()).unwrap();
+    drop(socket);
+    Offer::open(&name).unwrap();
+}
+
+#[test]
+fn a_directory_that_others_can_enter_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = std::env::temp_dir().join(format!("ferrule-handover-open-{}", std::process::id()));
+    meeting_point(&directory, "x").unwrap();
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(meeting_point(&directory, "x").is_err());
+    std::fs::remove_dir(&directory).unwrap();
 }
