@@ -133,13 +133,12 @@ impl LoopbackDataplane {
     }
 
     fn portals(&mut self) -> Result<&mut Portals<Port>, BackendError> {
-        let portals = match self.portals.take() {
-            Some(portals) => portals,
+        let portals = if let Some(portals) = self.portals.take() {
+            portals
+        } else {
             // Where `route_localnet` is on, packets of others arrive at loopback addresses, too.
-            None => {
-                let local = Admission::Ranges(vec![loopback_block(self.family)]);
-                Portals::new(self.relay.started()?).admitting(local)
-            }
+            let local = Admission::Ranges(vec![loopback_block(self.family)]);
+            Portals::new(self.relay.started()?).admitting(local)
         };
         Ok(self.portals.insert(portals))
     }

@@ -18,6 +18,8 @@ use rustix::net::{
 
 use crate::sys;
 
+/// The rights of other users.
+const OTHERS: u32 = 0o077;
 /// How long the other process may take for one message.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer names are cut by systemd, too.
@@ -52,7 +54,8 @@ pub fn meeting_point(directory: &Path, name: &str) -> io::Result<PathBuf> {
         Ok(()) | Err(_) => {}
     }
     let found = std::fs::symlink_metadata(directory)?;
-    let is_private = found.is_dir() && found.mode() & 0o077 == 0;
+    let others = found.mode() & OTHERS;
+    let is_private = found.is_dir() && others == 0;
     if !is_private || found.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other(format!("{} is open to other users", directory.display())));
     }

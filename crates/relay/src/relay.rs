@@ -96,7 +96,6 @@ impl Relay {
     /// Stops accepting and lets connections finish. Returns when all have ended, or after `grace`. Listening sockets stay
     /// open, so that clients wait in their queues for a process that takes them over.
     pub fn drain(&self, grace: Duration) {
-        self.shared.start_draining();
         let (done, stopped) = mpsc::channel();
         for worker in &self.workers {
             worker.send(Command::StopAccepting { done: done.clone() });
@@ -104,6 +103,11 @@ impl Relay {
         drop(done);
         // Returns when every worker has dropped its sender.
         let _ = stopped.recv();
+        self.shared.wait_until_idle(grace);
+    }
+
+    /// Returns when no connection is open, or after `grace`. New ones are accepted meanwhile.
+    pub fn wait_until_idle(&self, grace: Duration) {
         self.shared.wait_until_idle(grace);
     }
 

@@ -139,8 +139,8 @@ impl UserspaceDataplane {
             removed,
             commits,
             outcome,
-            rejected,
             quarantined,
+            rejected,
             notes,
             ..SyncReport::default()
         })

@@ -5,6 +5,7 @@
 //! its supervisor, and take the sockets back.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -104,7 +105,9 @@ impl Handover {
         let Some(taken) = &mut state.taken else { return };
         let names: Vec<String> = taken.keys().filter(|name| is_superfluous(name)).cloned().collect();
         taken.retain(|name, _| !names.contains(name));
-        names.iter().for_each(|name| state.remove_from_systemd(name));
+        for name in &names {
+            state.remove_from_systemd(name);
+        }
     }
 
     /// A socket that is about to be closed is not passed on any more.
@@ -185,7 +188,7 @@ fn place(path: &Path) -> Option<Offer> {
     loop {
         match Offer::open(path) {
             Ok(offer) => return Some(offer),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => std::thread::sleep(OFFER_INTERVAL),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => std::thread::park_timeout(OFFER_INTERVAL),
             Err(_) => return None,
         }
     }
@@ -203,8 +206,12 @@ pub(super) fn claim_name(family: IpFamily, claim: &Claim) -> String {
 
 fn digest(family: IpFamily, text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}{hex}", prefix(family))
+    let mut name = prefix(family).to_owned();
+    for byte in digest.iter().take(16) {
+        // Writing to memory does not fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
 }
 
 fn prefix(family: IpFamily) -> &'static str {

@@ -15,8 +15,12 @@ pub(super) static METRICS: [&MetricDeclaration; 1] = [&RESTORE_FAILURES];
 struct RelayMetric {
     relay: Arc<Relay>,
     metric: &'static MetricDeclaration,
-    read: fn(&RelayStats) -> Vec<(&'static [&'static str], u64)>,
+    read: Read,
 }
+
+/// The values of a metric's series, each with its labels.
+type Read = fn(&RelayStats) -> Vec<Series>;
+type Series = (&'static [&'static str], u64);
 
 const fn declare(name: &'static str, help: &'static str, kind: MetricKind) -> MetricDeclaration {
     MetricDeclaration { name, help, kind, labels: &[] }
@@ -57,7 +61,6 @@ static BYTES: MetricDeclaration = MetricDeclaration {
 
 /// One source for each metric.
 pub(super) fn scrape_sources(relay: &Arc<Relay>) -> Vec<Box<dyn ScrapeSource>> {
-    type Read = fn(&RelayStats) -> Vec<(&'static [&'static str], u64)>;
     let all: [(&'static MetricDeclaration, Read); 8] = [
         (&CONNECTIONS, |stats| vec![(&[], stats.open_connections)]),
         (&ASSOCIATIONS, |stats| vec![(&[], stats.open_associations)]),

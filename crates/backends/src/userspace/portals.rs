@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferrule_relay::{Admission, Pool, PoolLimits, Portal, Relay, RelayError};
 
 use super::wanted::PortalSpec;
-
-/// How often open connections are counted while the process ends.
-const IDLE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A bound socket that is not served yet.
 #[derive(Debug)]
@@ -138,10 +135,7 @@ impl<K: Ord + Clone> Portals<K> {
 
     /// Lets connections end by themselves, at most for this long. New ones are served meanwhile: no other process does.
     pub(crate) fn wait_until_idle(&self, grace: Duration) {
-        let deadline = Instant::now() + grace;
-        while self.relay.stats().open_connections > 0 && Instant::now() < deadline {
-            std::thread::sleep(IDLE_INTERVAL);
-        }
+        self.relay.wait_until_idle(grace);
     }
 
     /// The same without new ones.

@@ -52,7 +52,9 @@ impl Sockets {
                 bound @ Ok(_) => break bound,
             }
         };
-        held.into_iter().for_each(|port| ports.release(port));
+        for port in held {
+            ports.release(port);
+        }
         bound
     }
 

@@ -215,8 +215,8 @@ struct Targets<'a> {
 impl Targets<'_> {
     /// In the order in which they are tried.
     fn all(&self, key: FrontendKey) -> Vec<(Path, Source, PortalId)> {
-        let from_outside = self.from_outside().into_iter().map(|(from, to)| (Path::Container, from, to));
-        let from_host = (Path::Host, Source::default(), self.from_host());
+        let from_outside = self.for_outsiders().into_iter().map(|(from, to)| (Path::Container, from, to));
+        let from_host = (Path::Host, Source::default(), self.for_host());
         let mut all: Vec<_> = from_outside.chain([from_host]).collect();
         // Only this host can send to a loopback address.
         if matches!(key, FrontendKey::LoopbackNodePort(..)) {
@@ -237,7 +237,7 @@ impl Targets<'_> {
         within
     }
 
-    fn from_outside(&self) -> Vec<(Source, PortalId)> {
+    fn for_outsiders(&self) -> Vec<(Source, PortalId)> {
         match self.frontend.shape {
             Shape::Refuse(_) => vec![(Source::default(), self.refused())],
             Shape::OnePool { pool, .. } => vec![(Source::default(), self.pool(pool))],
@@ -253,7 +253,7 @@ impl Targets<'_> {
         }
     }
 
-    fn from_host(&self) -> PortalId {
+    fn for_host(&self) -> PortalId {
         match self.frontend.shape {
             Shape::Refuse(_) => self.refused(),
             Shape::OnePool { pool, .. } => self.pool(pool),

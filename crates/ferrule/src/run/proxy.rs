@@ -439,9 +439,8 @@ fn stale_flows(plan: &FamilyPlan, delta: &PlanDelta, missed: Option<StaleFlows>)
 /// The object a change is about, as reports name it; the only Node is our own.
 fn object_of(change: &Change, own_node: &str) -> (ObjectKind, String) {
     let name = match change {
-        Change::Service(name, _) => name.to_string(),
+        Change::Service(name, _) | Change::Endpoints(name, ..) => name.to_string(),
         Change::Slice(name, ..) => name.to_string(),
-        Change::Endpoints(name, ..) => name.to_string(),
         Change::Node(_) => own_node.to_owned(),
         Change::ServiceCidr(name, _) => name.clone(),
     };

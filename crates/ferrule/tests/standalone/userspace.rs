@@ -14,6 +14,7 @@ use crate::stand::{
     ASKING_POD, CLIENT, NODE, PATIENCE, PODS, Stand, Talker, VIP, ip, is_answered_by, service, slice, until,
 };
 
+const RESTARTS: usize = 3;
 const MODE: [&str; 2] = ["--proxy-mode", "userspace"];
 
 /// Starts the program and waits until it serves.
@@ -289,7 +290,6 @@ fn a_restart_under_load_refuses_nobody_and_writes_no_rule() {
     if !or_skip() {
         return;
     }
-    const RESTARTS: usize = 3;
     let stand = Stand::new();
     let _echo = echo(namespace(&stand, PODS[0]), PODS[0]);
     let text = format!("{}---\n{}", service(""), slice(&PODS[..1])).replace("port: 8080}", "port: 9090}");

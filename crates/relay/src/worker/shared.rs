@@ -17,7 +17,8 @@ pub(crate) struct Shared {
     pub(crate) options: RelayOptions,
     pub(crate) counters: Counters,
     udp_idle_nanos: AtomicU64,
-    draining: AtomicBool,
+    /// Whether a thread waits until nothing is open.
+    is_awaited: AtomicBool,
     exhausted: Recurring,
     at_limit: Recurring,
     ended: (Mutex<()>, Condvar),
@@ -64,7 +65,7 @@ impl Shared {
             options,
             counters: Counters::default(),
             udp_idle_nanos,
-            draining: AtomicBool::new(false),
+            is_awaited: AtomicBool::new(false),
             exhausted: Recurring::default(),
             at_limit: Recurring::default(),
             ended: (Mutex::new(()), Condvar::new()),
@@ -104,18 +105,11 @@ impl Shared {
         }
     }
 
-    pub(crate) fn start_draining(&self) {
-        self.draining.store(true, Ordering::SeqCst);
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::SeqCst)
-    }
-
     /// Waits until every connection and association has ended, at most this long.
     pub(crate) fn wait_until_idle(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
         let (lock, changed) = &self.ended;
+        self.is_awaited.store(true, Ordering::SeqCst);
         let mut guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         while self.open() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -132,7 +126,7 @@ impl Shared {
     }
 
     fn something_ended(&self) {
-        if self.is_draining() {
+        if self.is_awaited.load(Ordering::SeqCst) {
             let _guard = self.ended.0.lock().unwrap_or_else(PoisonError::into_inner);
             self.ended.1.notify_all();
         }
