@@ -231,7 +231,9 @@ fn changes_that_cancel_out_before_a_sync_open_nothing() {
     for (changes, same_as) in rows {
         let mut worlds = [world(SERVICE), world(SERVICE)];
         for (world, changes) in worlds.iter_mut().zip([changes, same_as]) {
-            changes.iter().for_each(|change| world.say(change).expect("a change"));
+            for change in changes {
+                world.say(change).expect("a change");
+            }
             world.settle();
         }
         let [one, other] = worlds.map(|world| wanted(&world, IpFamily::V4));

@@ -60,8 +60,8 @@ fn endpoints_are_served_as_slices_are() {
         site.put(&path, &json!({ "metadata": { "name": "web" }, "subsets": subset(&PODS[..1], &PODS[1..]) }));
         site.answered(ASKING_POD, &web.cluster_ip, 80, &PODS[..1]);
         site.answered(CLIENT, NODE, web.node_port, &PODS[..1]);
-        let patch = json!({ "subsets": subset(&PODS[1..2], &PODS[..1]) });
-        site.server.patch(&format!("{path}/web"), &patch).expect("the Endpoints are changed");
+        let other = json!({ "subsets": subset(&PODS[1..2], &PODS[..1]) });
+        site.server.patch(&format!("{path}/web"), &other).expect("the Endpoints are changed");
         site.answered(ASKING_POD, &web.cluster_ip, 80, &PODS[1..2]);
         site.delete(&format!("{path}/web"));
         let is_refused = |seen: &Seen| matches!(seen, Seen::Refused | Seen::AcceptedThenReset);
