@@ -1,6 +1,6 @@
 //! NodePorts on 127.0.0.1 and ::1, for modes whose rules cannot serve them: this process listens there and relays.
 //!
-//! Beside the rules of the mode ([`Pair`](crate::Pair)). Only processes of this host can reach a loopback address, so nothing is
+//! Beside the rules of the mode ([`Pair`]). Only clients with a loopback address are served, so nothing is
 //! opened to the network, and `route_localnet` stays off.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,8 @@
 //!   to a NodePort ────────► KUBE-NODEPORT-CONTAINER, KUBE-NODEPORT-HOST ┘         portals          ferrule-relay
 //! ```
 //!
-//! A Service port has one socket, or two where policies distinguish traffic ([`wanted`]). Chains, jumps and rules are those of
-//! kube-proxy 1.25 ([`rules`]), written only when Services change: endpoints are a matter of this process alone.
+//! A Service port has one socket, or two where policies distinguish traffic (`wanted`). Chains, jumps and rules are those of
+//! kube-proxy 1.25 (`rules`), written only when Services change: endpoints are a matter of this process alone.
 
 mod backend;
 mod claims;
