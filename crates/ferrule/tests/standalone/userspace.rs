@@ -11,7 +11,7 @@ use ferrule_testkit::Program;
 use ferrule_testkit::netns::{Namespace, Seen, or_skip};
 
 use crate::stand::{
-    ASKING_POD, CLIENT, NODE, PATIENCE, PODS, Stand, Talker, VIP, ip, is_answered_by, service, slice, until,
+    ASKING_POD, CLIENT, NODE, PATIENCE, PODS, Stand, Talker, VIP, ip, is_answered_by, service, slice,
 };
 
 const RESTARTS: usize = 3;
@@ -70,10 +70,11 @@ fn services_are_relayed_and_edits_picked_up() {
     assert_eq!(stand.ask_briefly(ASKING_POD, (VIP, ferrule_model::Protocol::Tcp, 80)), Seen::Silent);
 
     // Without the Service nobody answers, and no flow is remembered.
+    let said = program.said();
     stand.remove("web.yaml");
     stand.ask_until(ASKING_POD, VIP, 81, |seen| *seen == Seen::Silent);
+    program.wait_for("deleted=1", said, PATIENCE).expect("the flow of the UDP client is deleted");
     talker.ask_until_error(&[ErrorKind::WouldBlock]);
-    until(|| (stand.flows_to(VIP, 53) == 0 || stand.flows_to(VIP, 53) == 1).then_some(()));
     assert_eq!(stand.ask(NODE, NODE, 30080), Seen::Refused);
 
     web(&stand, &PODS[2..]);
