@@ -24,13 +24,28 @@ ATTACKS ?=
 # For `make bench-userspace`.
 ROUNDS ?= 5
 PARTS ?=
+# For `make tour-userspace`; `SECONDS` is the shell's own.
+CONNECTIONS ?= 20000
+RATE ?= 1000
+DURATION ?= 60
+VM ?=
 # For `make vm-ipvs`.
 TESTS ?=
+# For `make e2e`.
+MODES ?= nftables iptables userspace
+SPECS ?=
+QUICK ?=
+# For `make release`, `make image`, `make deb`. The repository is a placeholder: set your own.
+ARCH ?= amd64
+REPOSITORY ?= registry.example/ferrule
+TAG ?=
+# For `make manifests-check`.
+VERSIONS ?= 1.34 1.35 1.36 1.37
 
 .PHONY: help
 help:
 	@printf 'Ferrule. Targets:\n\n'
-	@sed -nE 's/^([a-z-]+):.*## (.*)$$/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)$$/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 	@printf '\nNew here? Start with `make demo` and CONTRIBUTING.md.\n'
 
 .PHONY: demo
@@ -77,7 +92,7 @@ bench: setup ## Measure planning, both modes and the program, alone and on a rea
 	@cargo bench --quiet --locked -p ferrule-e2e --bench cluster --bench iptables
 
 .PHONY: bench-cluster
-bench-cluster: setup ## Measure the program on a real API server: starts, memory, a storm of changes [SERVICES=10000] [STORM_SECONDS=60]
+bench-cluster: setup ## Measure the program on a real API server: starts, memory, a storm of changes [SERVICES=10000] [STORM_SECONDS=60] [BUILDS='one/ferrule other/ferrule']
 	@scripts/cluster-build
 	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time) …'
 	@cargo bench --quiet --locked -p ferrule-e2e --bench cluster
@@ -98,13 +113,31 @@ bench-userspace: setup ## Measure the relay of userspace mode beside HAProxy and
 	@echo 'Building the benchmark (optimised, some minutes the first time) …'
 	@ROUNDS='$(ROUNDS)' PARTS='$(PARTS)' cargo bench --quiet --locked -p ferrule-relay --bench userspace
 
+# In a virtual machine, where a process may have as many descriptors as it asks for; by its own clock, so in many minutes.
+TOUR_IN_VM = scripts/setup vm && FERRULE_VM_PROFILE=release FERRULE_VM_CLOCK=instructions FERRULE_VM_MEGABYTES=4000 FERRULE_VM_SECONDS=14400 \
+	FERRULE_VM_CONSOLE=target/tour-userspace.log FERRULE_VM_ENVIRONMENT='LOAD_CONNECTIONS=$(CONNECTIONS) LOAD_RATE=$(RATE) LOAD_SECONDS=$(DURATION)' \
+	scripts/vm-ipvs ferrule/userspace_load && sed -n '/^| |/,/healthz/p' target/tour-userspace.log
+
+.PHONY: tour-userspace
+tour-userspace: setup ## Thousands of open connections in userspace mode while others come and go, for a minute [CONNECTIONS=20000] [RATE=1000] [DURATION=60] [VM=1]
+	@scripts/setup test
+	@echo 'Building Ferrule (optimised, some minutes the first time), then $(DURATION) seconds of load …'
+	@$(if $(VM),$(TOUR_IN_VM),CI=true LOAD_CONNECTIONS='$(CONNECTIONS)' LOAD_RATE='$(RATE)' LOAD_SECONDS='$(DURATION)' \
+		cargo test --quiet --locked --release -p ferrule --test userspace_load -- --nocapture)
+
 .PHONY: bench-ipvs
 bench-ipvs: setup ## Measure ipvs mode beside the real kube-proxy's in a virtual machine: starts, changes, memory [SIZES=100x5,1000x5,5000x2]
 	@scripts/setup vm
 	@scripts/cluster-build
-	@sizes='$(SIZES)'; FERRULE_VM_SECONDS=7200 FERRULE_VM_CONSOLE=target/bench-ipvs.log \
-		FERRULE_VM_ENVIRONMENT="FERRULE_SIZES=$${sizes:-100x5,1000x5,5000x2}" scripts/vm-ipvs e2e/ipvs=how_long
+	@echo 'Building Ferrule and the benchmark (optimised, some minutes the first time), then waiting for kube-proxy: an hour or more …'
+	@sizes='$(SIZES)'; FERRULE_VM_PROFILE=release FERRULE_VM_CLOCK=instructions FERRULE_VM_SECONDS=14400 FERRULE_VM_CONSOLE=target/bench-ipvs.log \
+		FERRULE_VM_ENVIRONMENT="FERRULE_SIZES=$${sizes:-100x5,1000x5,5000x2} FERRULE_SPEED_MINUTES=30" scripts/vm-ipvs e2e/ipvs=how_long
 	@sed -n '/Services with .* endpoints each/,/^test /p' target/bench-ipvs.log
+
+.PHONY: e2e
+e2e: setup ## Upstream's [sig-network] specs on a real Kubernetes of two nodes, Ferrule beside kube-proxy; rolls under load, a reboot [MODES='nftables iptables userspace'] [SPECS=regex] [QUICK=1]
+	@scripts/setup e2e
+	@MODES='$(MODES)' SPECS='$(SPECS)' QUICK='$(QUICK)' scripts/e2e
 
 .PHONY: cluster
 cluster: setup ## Build a real API server for the tests that want one (once, with Go)
@@ -121,9 +154,9 @@ conformance: setup ## The real kube-proxy and Ferrule side by side, the same pac
 	@scripts/cluster-build
 	@CI=true CONFORMANCE_SEED='$(SEED)' CONFORMANCE_NFTABLES='$(CLUSTERS)' CONFORMANCE_IPTABLES="$$(( $(CLUSTERS) * 2 / 5 ))" \
 		cargo test --quiet --locked -p ferrule-e2e --test conformance -- --nocapture
-	@echo 'ipvs mode, where the processor is imitated: about two hours …'
+	@echo 'ipvs mode, all its tests, where the processor is imitated: an hour or more; target/conformance-ipvs.log tells how far it is …'
 	@CI=true FERRULE_VM_SECONDS=28800 FERRULE_VM_CONSOLE=target/conformance-ipvs.log \
-		FERRULE_VM_ENVIRONMENT="CONFORMANCE_SEED=$(SEED) CONFORMANCE_IPVS=$$(( $(CLUSTERS) / 5 ))" scripts/vm-ipvs e2e/conformance=ipvs
+		FERRULE_VM_ENVIRONMENT="CONFORMANCE_SEED=$(SEED) CONFORMANCE_IPVS=$$(( $(CLUSTERS) / 5 ))" scripts/vm-ipvs
 
 .PHONY: bench-peer
 bench-peer: setup ## Measure kube-proxy and Ferrule on one API server; tables, JSON and a chart [SIZES=5000x10,…] [OUT=folder]
@@ -144,6 +177,29 @@ adversary: setup ## Attack the program as the threat model has it, and print a t
 	@scripts/setup test
 	@echo 'Building Ferrule and the attacks (some minutes the first time) …'
 	@CI=true ADVERSARY_FULL=1 cargo test --quiet --locked -p ferrule --test adversary -- --nocapture
+
+.PHONY: release
+release: setup ## Build what is shipped: one static file, its symbols, a bill of materials, checksums [ARCH=amd64|arm64]
+	@scripts/setup release-$(ARCH)
+	@scripts/release $(ARCH)
+
+.PHONY: release-check
+release-check: setup ## Build the release and the images twice, in two folders, and compare every byte; takes a while
+	@scripts/setup release-amd64
+	@scripts/release-check
+
+.PHONY: image
+image: release ## Write the container images as archives, without a daemon [ARCH=] [REPOSITORY=registry.example/ferrule] [TAG=]
+	@ARCH='$(ARCH)' REPOSITORY='$(REPOSITORY)' TAG='$(TAG)' scripts/image
+
+.PHONY: deb
+deb: release ## Write a Debian package with a systemd unit [ARCH=]
+	@scripts/deb $(ARCH)
+
+.PHONY: manifests-check
+manifests-check: setup ## Ask real API servers of several versions whether they take the manifests (builds each once, with Go) [VERSIONS='1.34 1.37']
+	@scripts/setup test
+	@scripts/manifests-check $(VERSIONS)
 
 .PHONY: random-input
 random-input: setup ## A million random configuration files: no panic, every refusal names a field or a line

@@ -38,7 +38,7 @@ const LIBRARIES: &[&str] = &[
     "ferrule-config",
 ];
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule { name: "ferrule-model", ours: &[], theirs: Theirs::Only(&["ipnet"]) },
     Rule { name: "ferrule-plan", ours: &["ferrule-model"], theirs: Theirs::Only(&["ipnet"]) },
     // The kernel crate for inotify on a folder of manifests.
@@ -59,8 +59,14 @@ const RULES: [Rule; 11] = [
     },
     Rule { name: "ferrule", ours: LIBRARIES, theirs: Theirs::Any },
     Rule { name: "ferrule-testkit", ours: LIBRARIES, theirs: Theirs::Any },
-    // Builds the program once more for its tests; nothing else in it is linked to the program's crates.
-    Rule { name: "ferrule-e2e", ours: &["ferrule", "ferrule-kernel"], theirs: Theirs::Any },
+    // Tests only. Builds the program once more for its tests; the testkit for an API server that runs outside of a virtual machine.
+    Rule {
+        name: "ferrule-e2e",
+        ours: &["ferrule", "ferrule-kernel", "ferrule-testkit"],
+        theirs: Theirs::Any,
+    },
+    // Linked statically for pods: nothing but the standard library.
+    Rule { name: "ferrule-e2e-load", ours: &[], theirs: Theirs::Only(&[]) },
     Rule { name: "xtask", ours: &[], theirs: Theirs::Any },
 ];
 
