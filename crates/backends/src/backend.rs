@@ -16,7 +16,7 @@ use ipnet::IpNet;
 
 use crate::cleanup::{CleanupProgress, EntryPoints, OpenConnections, Unused};
 use crate::metrics::{MetricDeclaration, ScrapeSource};
-use crate::{BackendError, Dataplane, Note, RuleEventSink};
+use crate::{BackendError, Dataplane, KernelReader, Note, RuleEventSink};
 use crate::{iptables, ipvs, nftables, userspace};
 
 /// The backend of a mode.
@@ -37,11 +37,6 @@ pub trait Backend: Send {
 
     /// How it reads and writes iptables rules, if it has any. Called before anything else is done.
     fn set_iptables_access(&mut self, _policy: AccessPolicy) {}
-
-    /// Why this version cannot run the mode at all, whatever the host. Asked before anything else is done.
-    fn unavailable(&self) -> Option<BackendError> {
-        None
-    }
 
     /// Where kube-proxy's mode differs from the others, for the planner.
     fn quirks(&self) -> Quirks {
@@ -82,6 +77,12 @@ pub trait Backend: Send {
     /// What is read from the kernel whenever metrics are scraped. Asked after [`Self::open`].
     fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {
         Vec::new()
+    }
+
+    /// Compares plans with the kernel on other threads than the loop's. Asked after [`Self::probe`]. `None` where only the open
+    /// dataplanes know what they serve.
+    fn reader(&self, _options: &ModeOptions) -> Option<KernelReader> {
+        None
     }
 
     /// Begins to watch the rules, once the first sync was tried. What watches ends with the loop.

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use ferrule_plan::{FamilyPlan, PlanDelta, StaleFlows};
+use ferrule_plan::{FamilyPlan, FrontendKey, PlanDelta, StaleFlows};
 
-use crate::{BackendError, Patch, SyncReport};
+use crate::{BackendError, HeldFrontend, Patch, SyncReport};
 
 /// Keeps one family's rules in the kernel as the plan wants them.
 pub trait Dataplane: Send {
@@ -21,6 +21,11 @@ pub trait Dataplane: Send {
     /// Reads what the kernel holds; says what a sync would write, and writes nothing.
     fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError>;
 
+    /// Reads what the kernel holds for a frontend, or for what all frontends share. Writes nothing.
+    fn held(&mut self, plan: &FamilyPlan, key: Option<&FrontendKey>) -> Result<HeldFrontend, BackendError> {
+        Ok(HeldFrontend::from_patch(&self.diff(plan)?, plan, key, &[]))
+    }
+
     /// How often the loop asks for [`Trigger::Verify`] when nothing happens. `None` if the backend verifies in the background.
     fn verify_interval(&self) -> Option<Duration>;
 
@@ -32,6 +37,11 @@ pub trait Dataplane: Send {
     /// Ends existing flows to endpoints that left. Gives back what is left to conntrack, by default all of it.
     fn forget_flows(&mut self, stale: StaleFlows) -> StaleFlows {
         stale
+    }
+
+    /// Whether another process serves in this one's place, for as long as that one lives.
+    fn is_standing_by(&self) -> bool {
+        false
     }
 
     /// The process is about to end. A mode that relays connections itself lets them finish within the grace time; rules in

@@ -20,6 +20,7 @@ mod host;
 mod kernel;
 mod leftovers;
 mod options;
+mod passes;
 mod patch;
 mod program;
 mod rules;

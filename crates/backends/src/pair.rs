@@ -75,6 +75,10 @@ impl<A: Dataplane, B: Dataplane> Dataplane for Pair<A, B> {
         self.second.forget_flows(rest)
     }
 
+    fn is_standing_by(&self) -> bool {
+        self.first.is_standing_by() || self.second.is_standing_by()
+    }
+
     /// The grace time is for both together; what the first does not use is left to the second.
     fn shutdown(&mut self, grace: Duration) {
         let began = std::time::Instant::now();
@@ -83,7 +87,8 @@ impl<A: Dataplane, B: Dataplane> Dataplane for Pair<A, B> {
     }
 }
 
-fn merged(first: SyncReport, second: SyncReport) -> SyncReport {
+/// What two syncs came to together; what they deferred is the caller's to say.
+pub(crate) fn merged(first: SyncReport, second: SyncReport) -> SyncReport {
     SyncReport {
         written: first.written + second.written,
         removed: first.removed + second.removed,

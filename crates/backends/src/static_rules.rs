@@ -2,6 +2,7 @@
 //!
 //! Others' chains and rules are never touched. Where the kernel counts changes, rules that no program can have touched are not read.
 
+mod opened;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use ferrule_kernel::iptables::{CanonicalRule, ChainName, IptablesError, RestoreT
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::subprocess::Cancel;
 
-pub(crate) use watch::{StaticWatch, WatchedTables};
+pub(crate) use opened::{AnyTables, OpenedTables, in_use, open, watch};
 
 /// The tables in the order in which they are written: what refuses is there before what is refused can arrive.
 const TABLES: [&str; 2] = ["filter", "nat"];

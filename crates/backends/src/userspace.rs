@@ -17,6 +17,7 @@ mod host_address;
 mod metrics;
 mod portals;
 mod rules;
+mod socket_names;
 mod sockets;
 mod steering;
 mod wanted;

@@ -95,6 +95,7 @@ impl Settings {
             sandbox: own_flags::sandbox(given, problems),
             external_ips: own_flags::external_ips(given, gates, problems),
             iptables_access: own_flags::iptables_access(given, problems),
+            inspect_socket: own_flags::inspect_socket(given),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Errors before logging is set up are plain lines; later ones are logged as `command failed`.
 
 mod commands;
+mod tools;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use ferrule_config::cli::{self, CommandLine, flags, help};
 use ferrule_config::go::escaped;
 use ferrule_config::settings::{FlagOnly, Problems, Settings};
 use ferrule_config::{CompleteError, Completed, complete, configz, encode, file};
-use ferrule_kernel::sandbox::SandboxError;
+use ferrule_kernel::sandbox::{SandboxError, capabilities};
 use ferrule_kernel::sys;
 use ferrule_watch::server::SecretUrl;
 use tracing::{error, info, warn};
@@ -80,6 +81,9 @@ impl From<Problems> for Failure {
 pub fn run(program: &str, arguments: &[String]) -> ExitCode {
     let program =
         Path::new(program).file_name().map_or_else(|| program.into(), |name| name.to_string_lossy());
+    if let Some((command, arguments)) = commands::asking(&program, arguments) {
+        return tools::run(&program, command, arguments);
+    }
     if let Some(answer) = commands::answer(&program, arguments) {
         return match answer {
             Ok(text) => print(&text),
@@ -113,7 +117,9 @@ fn with_command_line(program: &str, line: &CommandLine) -> ExitCode {
 
 fn logged(program: &str, line: &CommandLine) -> ExitCode {
     // Before the first thread is started, which is the log's.
+    capabilities::raise_permitted();
     sys::limit_malloc_arenas();
+    sys::resolve_names_without_plugins();
     let log = logging::install();
     let result = act(program, line, &log);
     if let Err(failure) = &result {

@@ -18,6 +18,7 @@ mod metrics;
 mod notify;
 pub mod panics;
 mod profiles;
+mod questions;
 mod run;
 mod sandbox;
 mod status;

@@ -69,8 +69,9 @@ pub fn heap_profile() -> Result<Vec<u8>, HeapProfileError> {
 
 /// Trims the heap afterwards: symbol tables are larger than everything else in memory.
 fn written(profile: &Profile) -> Vec<u8> {
-    let mappings = mappings::own();
+    let mut mappings = mappings::own();
     let symbols = Symbols::read(&mappings);
+    symbols.identify(&mut mappings);
     let bytes = profile.written(&mappings, |address| symbols.of(address));
     drop(symbols);
     sys::trim_heap();

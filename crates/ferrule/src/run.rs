@@ -15,6 +15,7 @@ mod leftovers;
 mod manifests;
 mod notes;
 mod observer;
+pub mod offline;
 mod pacing;
 mod proxy;
 mod repair_log;
@@ -24,6 +25,7 @@ mod serving;
 mod signals;
 mod source;
 mod start;
+mod sync_log;
 mod view;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -36,7 +38,7 @@ use ferrule_watch::ChangeBatch;
 use tracing::info;
 
 use awaiting_node::AwaitingNode;
-pub use inspect::{FamilyStatus, Inspector, LastSync, Snapshot};
+pub use inspect::{Diffs, FamilyStatus, InspectError, Inspector, LastSync, Snapshot};
 pub use leftovers::log_removed;
 use serving::Serving;
 pub use source::Source;
@@ -66,6 +68,8 @@ pub enum Event {
     Reload(Reload),
     /// A snapshot of what the proxy knows is asked for.
     Inspect(SyncSender<Snapshot>),
+    /// What a sync would write is asked for.
+    Diff(SyncSender<Diffs>),
     /// A signal asks the program to end.
     End(&'static str),
 }
@@ -123,6 +127,12 @@ impl Loop {
     fn handle(&mut self, event: Event) -> Option<Ended> {
         match event {
             Event::End(signal) => return Some(Ended::Signal(signal)),
+            Event::Reload(Reload::Restart { .. }) if self.is_standing_by() => {
+                // Its supervisor would start it again, and it would take the place of the process that serves now.
+                info!(
+                    "The changed configuration needs another process, and another process serves already: staying as it is"
+                );
+            }
             Event::Reload(Reload::Restart { .. }) => return Some(Ended::Restart),
             event => match &mut self.state {
                 State::AwaitingNode(awaiting) => awaiting.handle(event),
@@ -146,6 +156,13 @@ impl Loop {
             serving.act(Instant::now());
         }
         Ok(())
+    }
+
+    fn is_standing_by(&self) -> bool {
+        match &self.state {
+            State::Serving(serving) => serving.is_standing_by(),
+            State::AwaitingNode(_) | State::Failed => false,
+        }
     }
 
     fn shut_down(&mut self) {

@@ -1,24 +1,29 @@
 //! Datagrams in batches, with the local address that each was sent to.
 //!
-//! A batch is one system call. Addresses and control data are encoded and decoded here; the calls themselves are in [`crate::sys`].
+//! A batch is one system call. Datagrams of one size to one peer can go through the kernel as one message that it splits at the end
+//! (`UDP_SEGMENT`), and can be received merged (`UDP_GRO`). Which ones go together is decided in `merging`, what they look like to
+//! the kernel in `control`; the calls themselves are in [`crate::sys`].
+
+mod control;
+mod merging;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsFd;
 
 use crate::sys;
+use control::{decode_control, encode_local_address, encode_segment_size};
+pub use merging::{Merging, Sent, send};
 
-/// At most so many datagrams in one call.
-pub const MAX_DATAGRAMS: usize = 32;
+/// At most so many messages in one call.
+pub const MAX_DATAGRAMS: usize = 64;
 /// The longest datagram that UDP can carry fits.
 const MAX_PAYLOAD: usize = 1 << 16;
 /// An IPv6 socket address; an IPv4 one is shorter.
 pub(crate) const NAME_LENGTH: libc::socklen_t = 28;
 const NAME_BYTES: usize = NAME_LENGTH as usize;
-/// Room for one message about the local address.
+/// Room for a control message about the local address, and one about the size of merged datagrams.
 const CONTROL_WORDS: usize = 8;
-/// A length, a level and a type, in front of each control message.
-const CONTROL_HEADER: usize = size_of::<usize>() + 2 * size_of::<i32>();
 const CONTROL_BYTES: usize = CONTROL_WORDS * size_of::<u64>();
 
 /// Buffers for one batch of received datagrams.
@@ -28,22 +33,26 @@ pub struct DatagramBatch {
     received: usize,
 }
 
-/// One datagram that was received.
+/// One datagram that was received, or several of one sender that were received merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
     /// All of it, as large as it may be.
     pub payload: &'a [u8],
+    /// The size of each of several datagrams, of which the last may be shorter; otherwise that of the payload.
+    pub segment: usize,
     /// Who sent it. `None` if the kernel does not say, as on a connected socket.
     pub peer: Option<SocketAddr>,
     /// The local address it was sent to, if [`report_local_addresses`] was called.
     pub local: Option<LocalAddress>,
 }
 
-/// One datagram to be sent.
+/// One datagram to be sent, or several of one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// The whole datagram; may be empty.
+    /// The whole datagram, which may be empty, or several.
     pub payload: &'a [u8],
+    /// The size of each datagram, of which the last may be shorter.
+    pub segment: usize,
     /// The receiver. `None` on a connected socket.
     pub peer: Option<SocketAddr>,
     /// The source address. `None` lets the kernel choose.
@@ -71,10 +80,11 @@ pub(crate) struct ReceiveSlot {
     pub(crate) control_length: usize,
 }
 
-/// One datagram as the kernel reads it.
+/// One message as the kernel reads it.
 #[derive(Debug)]
 pub(crate) struct SendSlot<'a> {
-    pub(crate) payload: &'a [u8],
+    /// Sent as one message.
+    pub(crate) pieces: &'a [Outgoing<'a>],
     name: [u8; NAME_BYTES],
     name_length: usize,
     control: [u8; CONTROL_BYTES],
@@ -108,21 +118,17 @@ impl DatagramBatch {
     }
 }
 
-/// Sends datagrams, at most [`MAX_DATAGRAMS`], without waiting. Returns how many were sent; an error is that of the first.
-pub fn send(socket: impl AsFd, datagrams: &[Outgoing<'_>]) -> io::Result<usize> {
-    if let [only] = datagrams {
-        return sys::send_datagrams(socket, &[SendSlot::new(only)]);
-    }
-    let slots: Vec<SendSlot<'_>> = datagrams.iter().take(MAX_DATAGRAMS).map(SendSlot::new).collect();
-    sys::send_datagrams(socket, &slots)
-}
-
 /// Makes a socket report the local address of each datagram.
 pub fn report_local_addresses(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
     match address {
         SocketAddr::V4(_) => sys::enable_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO),
         SocketAddr::V6(_) => sys::enable_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
     }
+}
+
+/// Makes a socket receive datagrams merged that a sender passed to the kernel in one piece, or that came in together.
+pub fn receive_merged(socket: impl AsFd) -> io::Result<()> {
+    sys::enable_option(socket, libc::IPPROTO_UDP, libc::UDP_GRO)
 }
 
 /// Makes a socket that is bound to an address get its port when it is connected, when fewer ports are taken.
@@ -147,30 +153,40 @@ impl ReceiveSlot {
     fn received(&self) -> Received<'_> {
         let payload = self.payload.get(..self.length).unwrap_or_default();
         let peer = self.name.get(..self.name_length).and_then(decode_address);
-        // Only one message is asked for, and it fits; others would be cut off.
+        if self.control_length == 0 {
+            return Received { payload, segment: payload.len(), peer, local: None };
+        }
+        // No others are asked for, and both fit; more would be cut off.
         let mut bytes = [0_u8; CONTROL_BYTES];
         for (place, word) in bytes.chunks_exact_mut(size_of::<u64>()).zip(&self.control) {
             place.copy_from_slice(&word.to_ne_bytes());
         }
-        let local = bytes.get(..self.control_length).and_then(decode_local_address);
-        Received { payload, peer, local }
+        let control = decode_control(bytes.get(..self.control_length).unwrap_or_default());
+        let segment = control.segment.filter(|size| *size > 0).unwrap_or(payload.len());
+        Received { payload, segment, peer, local: control.local }
     }
 }
 
 impl<'a> SendSlot<'a> {
-    fn new(datagram: &Outgoing<'a>) -> Self {
+    /// A message of these, which have one peer. Those of several datagrams are split by the kernel.
+    fn new(pieces: &'a [Outgoing<'a>]) -> Self {
         let mut slot = Self {
-            payload: datagram.payload,
+            pieces,
             name: [0; NAME_BYTES],
             name_length: 0,
             control: [0; CONTROL_BYTES],
             control_length: 0,
         };
-        if let Some(peer) = datagram.peer {
+        let Some(first) = pieces.first() else { return slot };
+        if let Some(peer) = first.peer {
             slot.name_length = encode_address(peer, &mut slot.name);
         }
-        if let Some(local) = datagram.local {
+        if let Some(local) = first.local {
             slot.control_length = encode_local_address(local, &mut slot.control);
+        }
+        if pieces.iter().map(Outgoing::count).sum::<usize>() > 1 {
+            let rest = slot.control.get_mut(slot.control_length..).unwrap_or_default();
+            slot.control_length += encode_segment_size(first.segment, rest);
         }
         slot
     }
@@ -218,48 +234,6 @@ fn encode_address(address: SocketAddr, name: &mut [u8; NAME_BYTES]) -> usize {
 
 fn family_bytes(family: i32) -> [u8; 2] {
     u16::try_from(family).unwrap_or_default().to_ne_bytes()
-}
-
-/// The first control message, if it is about the local address.
-fn decode_local_address(control: &[u8]) -> Option<LocalAddress> {
-    let level = i32::from_ne_bytes(array(control, size_of::<usize>())?);
-    let kind = i32::from_ne_bytes(array(control, size_of::<usize>() + size_of::<i32>())?);
-    let data = control.get(CONTROL_HEADER..)?;
-    match (level, kind) {
-        // The interface, the address to reply from, the destination in the header.
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-            let interface = u32::from_ne_bytes(array(data, 0)?);
-            Some(LocalAddress { ip: Ipv4Addr::from(array::<4>(data, 4)?).into(), interface })
-        }
-        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-            let interface = u32::from_ne_bytes(array(data, 16)?);
-            Some(LocalAddress { ip: Ipv6Addr::from(array::<16>(data, 0)?).into(), interface })
-        }
-        _ => None,
-    }
-}
-
-fn encode_local_address(local: LocalAddress, control: &mut [u8; CONTROL_BYTES]) -> usize {
-    let (level, kind, data_length) = match local.ip {
-        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO, 12),
-        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20),
-    };
-    let length = CONTROL_HEADER + data_length;
-    control[..size_of::<usize>()].copy_from_slice(&length.to_ne_bytes());
-    control[size_of::<usize>()..][..4].copy_from_slice(&level.to_ne_bytes());
-    control[size_of::<usize>() + 4..][..4].copy_from_slice(&kind.to_ne_bytes());
-    match local.ip {
-        // No interface: the reply follows the routes, which may lead out of another one.
-        IpAddr::V4(ip) => control[CONTROL_HEADER + 4..][..4].copy_from_slice(&ip.octets()),
-        IpAddr::V6(ip) => {
-            control[CONTROL_HEADER..][..16].copy_from_slice(&ip.octets());
-            if ip.is_unicast_link_local() {
-                control[CONTROL_HEADER + 16..][..4].copy_from_slice(&local.interface.to_ne_bytes());
-            }
-        }
-    }
-    // The kernel wants room for the message up to the next aligned one.
-    length.next_multiple_of(size_of::<usize>())
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -102,6 +102,18 @@ impl ServiceInterface for LinkClient {
         })
     }
 
+    fn has_networks(&mut self, link: &Link) -> Result<bool, NetlinkError> {
+        let operation = "listing the addresses of an interface";
+        let request = Request { operation, kind: GET_ADDRESS, body: &[0; ADDRESS_FIXED] };
+        let networks = self.socket.dump_whole(request, |message| {
+            let found = interfaces::address(message).filter(|found| found.interface == link.index)?;
+            let is_host =
+                IpNet::new(found.address, found.prefix).is_ok_and(|net| net == IpNet::from(found.address));
+            (!is_host && can_be_served(found.address)).then_some(())
+        })?;
+        Ok(!networks.is_empty())
+    }
+
     fn change(
         &mut self,
         link: &Link,

@@ -50,8 +50,9 @@ pub const SERVICE_INTERFACE: &str = "kube-ipvs0";
 
 /// The addresses of this node: all but those that [`SERVICE_INTERFACE`] alone has.
 pub fn node_addresses() -> Result<Vec<InterfaceAddress>, NetlinkError> {
-    let mut addresses = addresses()?;
+    // In this order: of an interface that goes in between, what is left are no addresses without a name.
     let services = names()?.into_iter().find(|(_, name)| name == SERVICE_INTERFACE);
+    let mut addresses = addresses()?;
     if let Some((index, _)) = services {
         addresses.retain(|found| found.interface != index);
     }

@@ -21,6 +21,7 @@ pub mod interfaces;
 pub mod ipset;
 pub mod iptables;
 pub mod ipvs;
+pub mod local_socket;
 pub mod netlink;
 pub mod nft;
 pub mod port;

@@ -4,7 +4,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketFlags, SocketType, bind, listen, recv, socket_with, sockopt,
+};
+
+use crate::sys;
 
 /// The kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = i32::MAX;
@@ -14,6 +18,20 @@ pub fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = bound(address, SocketType::STREAM)?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
+}
+
+/// A TCP socket that is bound to this address alone and does not listen yet.
+pub fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    Ok(bound(address, SocketType::STREAM)?.into())
+}
+
+/// Forgets the datagrams that a socket has received so far.
+pub fn discard_received(socket: &UdpSocket) {
+    // A sender that never stops is none of our business: some are enough.
+    const LIMIT: usize = 1 << 16;
+    let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+    let is_more = |_: &usize| recv(socket, &mut [0; 1][..], flags).is_ok();
+    (0..LIMIT).take_while(is_more).for_each(drop);
 }
 
 /// A UDP socket that is bound to this address alone.
@@ -55,8 +73,22 @@ fn bound(address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
         // Connections of an earlier run that are being closed do not keep us from the port.
         sockopt::set_socket_reuseaddr(&socket, true)?;
     }
+    if address.ip().is_loopback() {
+        keep_to_host(&socket)?;
+    }
     bind(&socket, &address)?;
     Ok(socket)
+}
+
+/// Takes packets of this host alone: where `route_localnet` is on, others can send to loopback addresses, and from them.
+fn keep_to_host(socket: &OwnedFd) -> io::Result<()> {
+    // The kernel's own number for it, in every namespace.
+    const LOOPBACK: i32 = 1;
+    match sys::bind_to_interface(socket, LOOPBACK) {
+        // Older kernels want a right for it that this process gives up; then the addresses of clients have to do.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        result => result,
+    }
 }
 
 #[cfg(test)]

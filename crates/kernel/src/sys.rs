@@ -6,10 +6,12 @@
 #![allow(unsafe_code, reason = "the one file for it; each call says why its conditions hold")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+use std::ffi::c_char;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
@@ -40,18 +42,31 @@ pub(crate) fn enable_netlink_option(socket: impl AsFd, option: c_int) -> io::Res
 
 /// Enables an option of a socket whose value is an int.
 pub(crate) fn enable_option(socket: impl AsFd, level: c_int, option: c_int) -> io::Result<()> {
-    let on: c_int = 1;
+    set_option(socket, (level, option), 1)
+}
+
+/// Has a socket take only what comes in at one interface, by its index.
+pub(crate) fn bind_to_interface(socket: impl AsFd, index: c_int) -> io::Result<()> {
+    set_option(socket, (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX), index)
+}
+
+fn set_option(socket: impl AsFd, (level, option): (c_int, c_int), value: c_int) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<c_int>()).expect("the size of an int fits");
     // SAFETY: as for options of netlink sockets: an open descriptor, and `length` readable bytes for the whole call.
     let result = unsafe {
-        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const on).cast::<c_void>(), length)
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast::<c_void>(),
+            length,
+        )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The descriptors that systemd passed to this process: those from number 3 on. Call it once.
-pub(crate) fn passed_descriptors(count: usize) -> Vec<std::os::fd::OwnedFd> {
-    use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+pub(crate) fn passed_descriptors(count: usize) -> Vec<OwnedFd> {
     const FIRST: RawFd = 3;
     let numbers = (FIRST..).take(count);
     // SAFETY: the borrow lasts for the call alone, in which an unused number is answered with an error.
@@ -96,19 +111,25 @@ pub(crate) fn receive_datagrams(socket: impl AsFd, slots: &mut [ReceiveSlot]) ->
     Ok(received)
 }
 
-/// Sends datagrams, at most [`MAX_DATAGRAMS`], without waiting, and returns how many were sent. An error is that of the first.
+/// Sends messages, at most [`MAX_DATAGRAMS`] of as many pieces in all, without waiting, and returns how many were sent. An error is
+/// that of the first.
 pub(crate) fn send_datagrams(socket: impl AsFd, slots: &[SendSlot<'_>]) -> io::Result<usize> {
     // SAFETY: all-zero bytes are valid for these structures of integers and pointers.
     let mut vectors: [libc::iovec; MAX_DATAGRAMS] = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
     let mut messages: [libc::mmsghdr; MAX_DATAGRAMS] = unsafe { std::mem::zeroed() };
     let mut count: libc::c_uint = 0;
-    for ((slot, vector), message) in slots.iter().zip(&mut vectors).zip(&mut messages) {
-        vector.iov_base = slot.payload.as_ptr().cast_mut().cast::<c_void>();
-        vector.iov_len = slot.payload.len();
+    let mut free = &mut vectors[..];
+    for (slot, message) in slots.iter().zip(&mut messages) {
+        let Some((own, others)) = free.split_at_mut_checked(slot.pieces.len()) else { break };
+        free = others;
+        for (piece, vector) in slot.pieces.iter().zip(own.iter_mut()) {
+            vector.iov_base = piece.payload.as_ptr().cast_mut().cast::<c_void>();
+            vector.iov_len = piece.payload.len();
+        }
         let header = &mut message.msg_hdr;
-        header.msg_iov = vector;
-        header.msg_iovlen = 1;
+        header.msg_iov = own.as_mut_ptr();
+        header.msg_iovlen = own.len() as _;
         if let Ok(length @ 1..) = libc::socklen_t::try_from(slot.name().len()) {
             header.msg_name = slot.name().as_ptr().cast_mut().cast::<c_void>();
             header.msg_namelen = length;
@@ -120,8 +141,8 @@ pub(crate) fn send_datagrams(socket: impl AsFd, slots: &[SendSlot<'_>]) -> io::R
         count += 1;
     }
     let flags = (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _;
-    // SAFETY: sendmmsg reads `count` messages, and through them payloads, names and control data of the lengths given, which
-    // live as long as `slots`. It writes only to the length of each message.
+    // SAFETY: sendmmsg reads `count` messages, and through them vectors, payloads, names and control data of the lengths given: the
+    // vectors live here, each message has its own, and the rest lives as long as `slots`. It writes only to the length of each message.
     let sent = unsafe { libc::sendmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, flags) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
@@ -186,6 +207,29 @@ pub(crate) fn kill_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(before_exec) };
 }
 
+/// Passes descriptors to a program as its numbers 3, 4 and so on, as systemd does. For tests that take its place.
+pub fn pass_descriptors(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    const FIRST: RawFd = 3;
+    // Out of the way of the numbers that they get: none must be overwritten before it is copied.
+    let free = FIRST.saturating_add(RawFd::try_from(descriptors.len()).unwrap_or(RawFd::MAX));
+    let copy = |descriptor: &BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(descriptor, free);
+    let copies = descriptors.iter().map(copy).collect::<Result<Vec<OwnedFd>, _>>()?;
+    let before_exec = move || {
+        for (copy, number) in copies.iter().zip(FIRST..) {
+            // SAFETY: the numbers belong to no one in the new process but the standard library's report of a failed exec, which
+            // is lost then; the program that is started has exactly these.
+            if unsafe { libc::dup2(copy.as_raw_fd(), number) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only calls that are safe in a signal handler are allowed: `dup2` is one, and nothing
+    // allocates or takes a lock.
+    unsafe { command.pre_exec(before_exec) };
+    Ok(())
+}
+
 /// Keeps malloc from having an arena for every thread: ours are few and allocate little, and with one arena a thread can reuse
 /// what another freed. To be called before threads are started; does nothing with C libraries other than glibc.
 pub fn limit_malloc_arenas() {
@@ -203,6 +247,48 @@ pub fn trim_heap() {
     // SAFETY: malloc_trim only releases pages that the allocator itself knows to be free, under its own lock.
     unsafe {
         libc::malloc_trim(0);
+    }
+}
+
+/// Gives back the pages of code that are mapped so far. Much of it is only needed for the start; what is needed again is mapped again from
+/// the page cache when it runs. Returns how many bytes of mappings that were.
+pub fn release_code() -> io::Result<usize> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let mut released = 0;
+    for range in maps.lines().filter_map(code_range) {
+        let length = range.len();
+        // SAFETY: the range is a whole mapping of a file that can be executed and not written, so no page of it differs from the file,
+        // from which the kernel maps it again at the next access. Code stays mapped: no library is unloaded.
+        let result = unsafe {
+            libc::madvise(std::ptr::with_exposed_provenance_mut(range.start), length, libc::MADV_DONTNEED)
+        };
+        released += if result == 0 { length } else { 0 };
+    }
+    Ok(released)
+}
+
+/// The addresses of a line of `/proc/PID/maps`, if it is code of a file.
+fn code_range(line: &str) -> Option<Range<usize>> {
+    let mut words = line.split_ascii_whitespace();
+    let (addresses, rights) = (words.next()?, words.next()?);
+    let is_file = words.nth(3)?.starts_with('/');
+    let (start, end) = addresses.split_once('-')?;
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    (is_file && rights == "r-xp").then_some(address(start)?..address(end)?)
+}
+
+/// Keeps a statically linked C library from loading plugins (NSS) to resolve host names: names are those of `/etc/hosts` and of DNS, as
+/// for kube-proxy. To be called before names are resolved. Does nothing in a program that is linked dynamically, where the plugins that
+/// `/etc/nsswitch.conf` names are built for the library it uses; in a static one they may be of any other version of it, and crash.
+pub fn resolve_names_without_plugins() {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    {
+        unsafe extern "C" {
+            fn __nss_configure_lookup(database: *const c_char, services: *const c_char) -> c_int;
+        }
+        // SAFETY: both are strings that end with a zero byte and live for ever; the library parses them under its own lock. It fails
+        // only on a line that it cannot parse, and this one is its own default.
+        unsafe { __nss_configure_lookup(c"hosts".as_ptr(), c"files dns".as_ptr()) };
     }
 }
 
@@ -350,4 +436,28 @@ extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
     *place = if is_before == 0 { address - 1 } else { address };
     walk.found += 1;
     if walk.limit.contains(&address) { END_OF_STACK } else { GO_ON }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_what_comes_from_a_file_and_cannot_be_written() {
+        let line = |rights, file| {
+            format!("55d0a000-55d0c000 {rights} 00001000 fe:00 1234                       {file}")
+        };
+        assert_eq!(code_range(&line("r-xp", "/usr/bin/ferrule")), Some(0x55d0_a000..0x55d0_c000));
+        for (rights, file) in
+            [("rwxp", "/usr/bin/x"), ("r--p", "/usr/bin/x"), ("r-xp", "[vdso]"), ("r-xp", "")]
+        {
+            assert_eq!(code_range(&line(rights, file)), None, "{rights} {file}");
+        }
+    }
+
+    #[test]
+    fn a_program_goes_on_after_its_code_was_released() {
+        assert!(release_code().expect("its mappings") > 100_000);
+        assert!(release_code().is_ok());
+    }
 }

@@ -264,6 +264,23 @@ impl FamilyPlan {
         }
     }
 
+    /// The part that compiles to all that one frontend needs: itself, its Service, what holds for the whole node, and the other
+    /// frontends with source ranges, whose lengths of prefixes shape rules that all share.
+    #[must_use]
+    pub fn around(&self, key: Option<&FrontendKey>) -> Self {
+        let is_part = |found: &FrontendKey, frontend: &Frontend| {
+            let has_ranges =
+                matches!(&frontend.kind, FrontendKind::LoadBalancer { source_ranges: Some(_), .. });
+            Some(found) == key || has_ranges
+        };
+        let parts = self.frontends.iter().filter(|(key, frontend)| is_part(key, frontend));
+        let frontends: BTreeMap<_, _> = parts.map(|(key, frontend)| (*key, Arc::clone(frontend))).collect();
+        let owners = frontends.values().map(|frontend| &frontend.owner.service);
+        let services = owners.filter_map(|name| self.services.get_key_value(name));
+        let services = services.map(|(name, plan)| (name.clone(), plan.clone())).collect();
+        Self { frontends, services, ..Self::empty(self.node.clone()) }
+    }
+
     /// All frontends, in the order of their keys.
     pub fn frontends(&self) -> impl Iterator<Item = (&FrontendKey, &Arc<Frontend>)> {
         self.frontends.iter()

@@ -28,7 +28,7 @@ mod udp;
 mod worker;
 
 pub use admission::Admission;
-pub use notes::{Note, NoteSink};
+pub use notes::{Limited, Note, NoteSink};
 pub use options::{RelayError, RelayOptions};
 pub use pool::{Attempt, PickError, Pool, PoolLimits, PoolStats};
 pub use portal::Portal;

@@ -18,10 +18,12 @@ pub enum Note {
         /// What the kernel said.
         error: String,
     },
-    /// A pool has as many connections or associations as its limits permit; more are refused.
+    /// A limit of a pool or of the relay is reached.
     LimitReached {
-        /// The socket that the first refused client used.
+        /// The socket that the first client used that ran into it.
         portal: SocketAddr,
+        /// What is limited.
+        what: Limited,
         /// The limit.
         limit: usize,
     },
@@ -34,6 +36,17 @@ pub enum Note {
     },
 }
 
+/// What a limit is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    /// TCP connections: more are reset.
+    Connections,
+    /// UDP associations: the one that was idle longest ends.
+    Associations,
+    /// Bytes that wait for slow readers.
+    HeldBytes,
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -42,9 +55,19 @@ impl fmt::Display for Note {
                 "no file descriptor left for new connections to {portal} ({error}): they wait until others end; \
                  raise RLIMIT_NOFILE"
             ),
-            Self::LimitReached { portal, limit } => {
+            Self::LimitReached { portal, what: Limited::Connections, limit } => {
                 write!(f, "{portal} has {limit} connections, the limit; more are refused")
             }
+            Self::LimitReached { portal, what: Limited::Associations, limit } => {
+                write!(
+                    f,
+                    "{portal} has {limit} UDP clients, the limit; those that were idle longest give way"
+                )
+            }
+            Self::LimitReached { portal, what: Limited::HeldBytes, limit } => write!(
+                f,
+                "{portal} has {limit} bytes that wait for slow readers, the limit; no more is read than readers take"
+            ),
             Self::SocketFailed { portal, error } => write!(f, "serving {portal} ended: {error}"),
         }
     }

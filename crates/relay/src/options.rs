@@ -20,7 +20,10 @@ pub struct RelayOptions {
     pub max_connections: usize,
     /// UDP associations that a relay holds, over all pools.
     pub max_associations: usize,
-    /// Descriptors of this process that connections leave to others, at most half of its limit. New connections wait near it.
+    /// Bytes that may wait for slow readers, over all pools. Beyond, no more is read than the reader takes at once.
+    pub max_held_bytes: usize,
+    /// Descriptors of this process that clients leave to others, at most half of its limit. New connections wait near it. Zero
+    /// leaves it to the kernel to say that there are none.
     pub reserved_descriptors: u64,
     /// Receives what an operator should know.
     pub notes: Option<NoteSink>,
@@ -34,6 +37,7 @@ impl Default for RelayOptions {
             half_open_timeout: Duration::from_mins(5),
             max_connections: 1 << 20,
             max_associations: 1 << 16,
+            max_held_bytes: 128 << 20,
             reserved_descriptors: 0,
             notes: None,
         }
@@ -48,6 +52,7 @@ impl fmt::Debug for RelayOptions {
             .field("half_open_timeout", &self.half_open_timeout)
             .field("max_connections", &self.max_connections)
             .field("max_associations", &self.max_associations)
+            .field("max_held_bytes", &self.max_held_bytes)
             .field("reserved_descriptors", &self.reserved_descriptors)
             .finish_non_exhaustive()
     }

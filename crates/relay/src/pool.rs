@@ -45,13 +45,20 @@ pub struct PoolLimits {
     pub max_connections: usize,
     /// UDP associations. A new client takes the place of the one that was idle longest.
     pub max_associations: usize,
+    /// Bytes that may wait for slow readers. Beyond, no more is read than the reader takes at once.
+    pub max_held_bytes: usize,
     /// Clients whose endpoint is remembered. Beyond, those not seen for longest are forgotten.
     pub max_sticky_clients: usize,
 }
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        Self { max_connections: 1 << 16, max_associations: 1 << 14, max_sticky_clients: 1 << 16 }
+        Self {
+            max_connections: 1 << 16,
+            max_associations: 1 << 14,
+            max_held_bytes: 16 << 20,
+            max_sticky_clients: 1 << 16,
+        }
     }
 }
 
@@ -88,6 +95,8 @@ pub struct PoolStats {
     pub open_connections: usize,
     /// Open UDP associations.
     pub open_associations: usize,
+    /// Bytes that wait for slow readers.
+    pub held_bytes: usize,
     /// Clients refused, and associations ended early, because a limit was reached.
     pub refused_by_limit: u64,
 }
@@ -102,6 +111,7 @@ pub(crate) trait EndpointObserver: Send + Sync {
 pub(crate) struct Usage {
     pub(crate) connections: AtomicUsize,
     pub(crate) associations: AtomicUsize,
+    pub(crate) held_bytes: AtomicUsize,
     pub(crate) refused: AtomicU64,
 }
 
@@ -176,18 +186,20 @@ impl Pool {
         Ok(endpoint)
     }
 
-    /// Reports that an endpoint could not be reached, or ended a connection before its first byte. After three times in a row
-    /// it is set aside for some seconds: chosen only if there is no other.
-    pub fn report_failure(&self, endpoint: SocketAddr) {
-        self.report_failure_at(endpoint, Instant::now());
+    /// Reports that an endpoint failed by itself: it could not be reached, or reset a connection before anything of the client
+    /// reached it. After three times in a row it is set aside for some seconds: chosen only if there is no other that is not,
+    /// so the last one serves however often it fails. Returns whether it is set aside now and was not before.
+    pub fn report_failure(&self, endpoint: SocketAddr) -> bool {
+        self.report_failure_at(endpoint, Instant::now())
     }
 
-    pub(crate) fn report_failure_at(&self, endpoint: SocketAddr, now: Instant) {
+    pub(crate) fn report_failure_at(&self, endpoint: SocketAddr, now: Instant) -> bool {
         let mut state = self.state();
-        if state.rotation.contains(endpoint) {
-            state.health.failed(endpoint, now);
+        let is_known = state.rotation.contains(endpoint);
+        if is_known {
             self.any_failed.store(true, Ordering::Relaxed);
         }
+        is_known && state.health.failed(endpoint, now)
     }
 
     /// Reports that an endpoint served a client.
@@ -213,6 +225,7 @@ impl Pool {
             sticky_clients: state.affinity.len(),
             open_connections: self.usage.connections.load(Ordering::Relaxed),
             open_associations: self.usage.associations.load(Ordering::Relaxed),
+            held_bytes: self.usage.held_bytes.load(Ordering::Relaxed),
             refused_by_limit: self.usage.refused.load(Ordering::Relaxed),
         }
     }

@@ -1,14 +1,14 @@
 //! One socket that is served.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 
+use crate::PortalStats;
 use crate::pool::EndpointObserver;
 use crate::worker::shared::PortalState;
 use crate::worker::{Command, WorkerHandle};
-use crate::{PortalStats, RelayError};
 
 /// One served socket. Dropping it closes the socket before `drop` returns: its TCP connections go on until they end by
 /// themselves, its UDP associations end at once.
@@ -55,15 +55,18 @@ impl Portal {
         self.link.vanished(endpoints);
     }
 
-    /// Another descriptor of the listening socket, for a process that takes it over. The socket listens as long as one
-    /// descriptor of it is open.
-    pub fn try_clone_socket(&self) -> Result<OwnedFd, RelayError> {
-        let address = self.state.address;
-        self.socket.try_clone().map_err(|source| RelayError::Socket {
-            address,
-            operation: "making another descriptor of it",
-            source,
-        })
+    /// Accepts clients again after [`Relay::drain`](crate::Relay::drain), beginning with those that wait.
+    pub fn accept_again(&self) {
+        for worker in &self.link.workers {
+            worker.send(Command::AcceptAgain { portal: self.link.portal });
+        }
+    }
+}
+
+/// The listening socket, for a process that takes it over. It listens as long as one descriptor of it is open.
+impl AsFd for Portal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

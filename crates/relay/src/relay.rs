@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ferrule_kernel::datagrams;
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use crate::stats::Counters;
@@ -76,7 +77,8 @@ impl Relay {
             datagrams::report_local_addresses(&socket, address)
                 .map_err(failed("asking for the addresses that datagrams are sent to"))?;
         }
-        // A larger buffer is a wish.
+        // Datagrams that clients send merged, and a larger buffer, are wishes.
+        let _ = datagrams::receive_merged(&socket);
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, UDP_RECEIVE_BUFFER)
             .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, UDP_RECEIVE_BUFFER));
         let state = self.portal_state(address, pool);
@@ -109,6 +111,11 @@ impl Relay {
     /// Returns when no connection is open, or after `grace`. New ones are accepted meanwhile.
     pub fn wait_until_idle(&self, grace: Duration) {
         self.shared.wait_until_idle(grace);
+    }
+
+    /// Changes how many descriptors of this process clients leave to others.
+    pub fn reserve_descriptors(&self, reserved: u64) {
+        self.shared.descriptors.reserve(reserved);
     }
 
     /// Changes how long UDP associations live after their last datagram, those that are open too.
@@ -152,4 +159,10 @@ pub(crate) fn set_stream_options(socket: impl AsFd) -> std::io::Result<()> {
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
     sockopt::set_tcp_keepintvl(socket, KEEPALIVE)?;
     Ok(())
+}
+
+/// Errors of connecting that say nothing about the endpoint: this host lacks a port towards it, or memory.
+pub(crate) fn is_about_host(error: &std::io::Error) -> bool {
+    let kinds = [Errno::ADDRNOTAVAIL, Errno::ADDRINUSE, Errno::AGAIN, Errno::NOBUFS, Errno::NOMEM];
+    kinds.iter().any(|kind| error.raw_os_error() == Some(kind.raw_os_error()))
 }

@@ -23,6 +23,14 @@ pub struct RelayStats {
     pub not_admitted: u64,
     /// Times that accepting was paused because no descriptor was left.
     pub accept_pauses: u64,
+    /// Bytes that were read and wait for a slow reader, in memory and in pipes.
+    pub held_bytes: u64,
+    /// Reads that left what the reader does not take in the sender's socket, because too many bytes were held already.
+    pub unbuffered_reads: u64,
+    /// Pipes that bytes are spliced through, idle ones too. Each has two descriptors.
+    pub open_pipes: u64,
+    /// Times that an endpoint was set aside because it failed several times in a row.
+    pub set_aside: u64,
     /// UDP datagrams dropped: no endpoint, or the socket's queue was full.
     pub dropped_datagrams: u64,
     /// Bytes from clients to endpoints.
@@ -72,6 +80,10 @@ pub(crate) struct Counters {
     pub(crate) refused_by_limit: AtomicU64,
     pub(crate) not_admitted: AtomicU64,
     pub(crate) accept_pauses: AtomicU64,
+    pub(crate) held_bytes: AtomicU64,
+    pub(crate) unbuffered_reads: AtomicU64,
+    pub(crate) open_pipes: AtomicU64,
+    pub(crate) set_aside: AtomicU64,
     pub(crate) dropped_datagrams: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
@@ -94,6 +106,10 @@ impl Counters {
             refused_by_limit: of(&self.refused_by_limit),
             not_admitted: of(&self.not_admitted),
             accept_pauses: of(&self.accept_pauses),
+            held_bytes: of(&self.held_bytes),
+            unbuffered_reads: of(&self.unbuffered_reads),
+            open_pipes: of(&self.open_pipes),
+            set_aside: of(&self.set_aside),
             dropped_datagrams: of(&self.dropped_datagrams),
             bytes_in: of(&self.bytes_in),
             bytes_out: of(&self.bytes_out),

@@ -19,6 +19,7 @@ mod tests;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -26,6 +27,7 @@ use slab::Slab;
 
 use crate::worker::Context;
 use crate::worker::poller::Readiness;
+use crate::worker::shared::Shared;
 use crate::worker::timers::Alarm;
 use accepting::Listener;
 use connection::{Connection, Next, Stage};
@@ -38,6 +40,8 @@ pub(crate) struct TcpSide {
     tools: Tools,
     /// Connections that have more to do than one turn permits.
     unfinished: Vec<usize>,
+    /// Whether there is a timer for half-open connections.
+    half_open_is_timed: bool,
     ended: Vec<usize>,
     closed_listeners: Vec<usize>,
     /// A descriptor to be given up when there are no others, so that a client that was accepted can be connected.
@@ -45,12 +49,13 @@ pub(crate) struct TcpSide {
 }
 
 impl TcpSide {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(relay: Arc<Shared>) -> io::Result<Self> {
         Ok(Self {
             listeners: Slab::new(),
             connections: Slab::new(),
-            tools: Tools::new(),
+            tools: Tools::new(relay),
             unfinished: Vec::new(),
+            half_open_is_timed: false,
             ended: Vec::new(),
             closed_listeners: Vec::new(),
             spare: Some(spare_descriptor()?),
@@ -67,9 +72,15 @@ impl TcpSide {
         }
     }
 
-    /// Something happened at the endpoint's socket.
-    pub(crate) fn endpoint_ready(&mut self, index: usize, readiness: Readiness, context: &mut Context) {
-        let Some(connection) = self.connections.get_mut(index) else { return };
+    /// Something happened at the endpoint's socket. An event about an earlier dial says nothing about this one.
+    pub(crate) fn endpoint_ready(
+        &mut self,
+        (index, dial): (usize, u8),
+        readiness: Readiness,
+        context: &mut Context,
+    ) {
+        let connection = self.connections.get_mut(index).filter(|connection| connection.dials == dial);
+        let Some(connection) = connection else { return };
         match connection.stage {
             Stage::Dialing if readiness.failed => self.dial_failed(index, context),
             Stage::Dialing if readiness.writable => {
@@ -89,13 +100,12 @@ impl TcpSide {
     fn advance(&mut self, index: usize, context: &mut Context) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let next = connection.advance(&mut self.tools, context.now);
-        if connection.has_become_half_open() {
-            let at = context.now + context.shared.options.half_open_timeout;
-            context.timers.set(at, Alarm::HalfOpen { connection: index, serial: connection.serial });
+        if connection.is_half_open() && !self.half_open_is_timed {
+            self.time_half_open(context);
         }
         match next {
             Next::Wait => {}
-            Next::Continue => self.unfinished.push(index),
+            Next::Continue => self.continue_later(index),
             Next::DialAgain => self.dial(index, context),
             Next::End => self.end(index),
         }
@@ -104,9 +114,20 @@ impl TcpSide {
     /// Gives connections that used up their turn another one.
     pub(crate) fn resume_unfinished(&mut self, context: &mut Context) {
         for index in std::mem::take(&mut self.unfinished) {
-            if self.connections.get(index).is_some_and(|connection| connection.stage == Stage::Relaying) {
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            connection.is_unfinished = false;
+            if connection.stage == Stage::Relaying {
                 self.advance(index, context);
             }
+        }
+    }
+
+    /// At most one turn at a time, however many events there are about it.
+    fn continue_later(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get_mut(index)
+            && !std::mem::replace(&mut connection.is_unfinished, true)
+        {
+            self.unfinished.push(index);
         }
     }
 
@@ -114,16 +135,32 @@ impl TcpSide {
         !self.unfinished.is_empty()
     }
 
-    /// Ends a half-open connection that was idle for too long.
-    pub(crate) fn check_half_open(&mut self, index: usize, serial: u64, context: &mut Context) {
+    fn time_half_open(&mut self, context: &mut Context) {
+        self.half_open_is_timed = true;
+        let interval = context.shared.options.half_open_timeout / 4;
+        context.timers.set(context.now + interval, Alarm::HalfOpen);
+    }
+
+    /// Ends half-open connections that were idle for too long.
+    pub(crate) fn end_idle_half_open(&mut self, context: &mut Context) {
         let timeout = context.shared.options.half_open_timeout;
-        let Some(connection) = self.current(index, serial) else { return };
-        let deadline: Instant = connection.last_active + timeout;
-        if deadline <= context.now {
-            connection.reset_both();
-            self.end(index);
-        } else {
-            context.timers.set(deadline, Alarm::HalfOpen { connection: index, serial });
+        let is_half_open =
+            |connection: &Connection| connection.stage == Stage::Relaying && connection.is_half_open();
+        let half_open = self.connections.iter().filter(|(_, connection)| is_half_open(connection));
+        let half_open: Vec<(usize, Instant)> =
+            half_open.map(|(index, connection)| (index, connection.last_active + timeout)).collect();
+        self.half_open_is_timed = false;
+        for (index, deadline) in half_open {
+            if deadline > context.now {
+                if !self.half_open_is_timed {
+                    self.time_half_open(context);
+                }
+            } else {
+                if let Some(connection) = self.connections.get_mut(index) {
+                    connection.reset_both();
+                }
+                self.end(index);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ferrule_kernel::datagrams::{self, DatagramBatch, MAX_DATAGRAMS, Outgoing, Received};
+use ferrule_kernel::datagrams::{self, DatagramBatch, MAX_DATAGRAMS, Outgoing, Received, Sent};
 use rustix::io::Errno;
 use slab::Slab;
 
@@ -58,7 +58,9 @@ impl UdpSide {
     pub(crate) fn clients_ready(&mut self, index: usize, context: &mut Context) {
         let Some(mut batch) = self.batch.take() else { return };
         for _ in 0..MAX_BATCHES_PER_TURN {
-            let Some(portal) = self.portals.get_mut(index) else { break };
+            let Some(portal) = self.portals.get_mut(index).filter(|portal| !portal.is_suspended) else {
+                break;
+            };
             let Some(socket) = &portal.socket else { break };
             let asked = portal.batch_size.get();
             match batch.receive(&**socket, asked) {
@@ -76,20 +78,22 @@ impl UdpSide {
         self.batch = Some(batch);
     }
 
-    /// Sends a batch to the endpoints of its clients. Neighbours of one client go in one call.
+    /// Sends a batch to the endpoints of its clients. What one client sent goes in one call.
     fn forward(&mut self, index: usize, batch: &DatagramBatch, context: &mut Context) {
-        let mut run: Vec<Outgoing<'_>> = Vec::new();
-        let mut run_of: Option<usize> = None;
+        let mut runs: Vec<(usize, Vec<Outgoing<'_>>)> = Vec::new();
         for datagram in batch.datagrams() {
             let Some(association) = self.association_for(index, &datagram, context) else { continue };
-            if run_of != Some(association) {
-                self.send_to_endpoint(run_of, &run, context);
-                run.clear();
-                run_of = Some(association);
+            let piece =
+                Outgoing { payload: datagram.payload, segment: datagram.segment, peer: None, local: None };
+            // Clients of one batch are few, and the last one is the most likely.
+            match runs.iter_mut().rev().find(|(of, _)| *of == association) {
+                Some((_, run)) => run.push(piece),
+                None => runs.push((association, vec![piece])),
             }
-            run.push(Outgoing { payload: datagram.payload, peer: None, local: None });
         }
-        self.send_to_endpoint(run_of, &run, context);
+        for (association, run) in &runs {
+            self.send_to_endpoint(*association, run, context);
+        }
     }
 
     /// The client's association, made now if there is none. `None` if the datagram is dropped.
@@ -107,35 +111,36 @@ impl UdpSide {
         let state = Arc::clone(&portal.state);
         let created = self.associate(index, flow, context);
         if created.is_none() {
-            state.count(|counters| &counters.dropped_datagrams, 1);
+            count_dropped(&state, 1);
         }
         created
     }
 
     /// Sends a run of datagrams on an association's socket.
-    fn send_to_endpoint(&mut self, association: Option<usize>, run: &[Outgoing<'_>], context: &mut Context) {
-        let Some(index) = association.filter(|_| !run.is_empty()) else { return };
+    fn send_to_endpoint(&mut self, index: usize, run: &[Outgoing<'_>], context: &mut Context) {
         let Some((association, portal)) = self.with_portal(index) else { return };
         let Some(socket) = &association.socket else { return };
         let sent = match run {
-            [only] => rustix::net::send(socket, only.payload, rustix::net::SendFlags::NOSIGNAL)
-                .map(|_| 1)
-                .map_err(std::io::Error::from),
-            several => datagrams::send(socket, several),
+            [only] if only.count() == 1 => {
+                rustix::net::send(socket, only.payload, rustix::net::SendFlags::NOSIGNAL)
+                    .map(|bytes| Sent { datagrams: 1, bytes })
+                    .map_err(std::io::Error::from)
+            }
+            several => datagrams::send(socket, several, &mut association.to_endpoint),
         };
+        let total: usize = run.iter().map(Outgoing::count).sum();
         association.last_active = context.now;
         let portal_index = association.portal;
         let state = Arc::clone(&portal.state);
         match sent {
-            Ok(count) => {
-                let bytes: usize = run.iter().take(count).map(|datagram| datagram.payload.len()).sum();
-                state.count(|counters| &counters.bytes_in, bytes as u64);
-                count_dropped(&state, run.len() - count);
+            Ok(sent) => {
+                state.count(|counters| &counters.bytes_in, sent.bytes as u64);
+                count_dropped(&state, total.saturating_sub(sent.datagrams));
             }
             Err(error) => {
-                count_dropped(&state, run.len());
+                count_dropped(&state, total);
                 if is_about_endpoint(&error) {
-                    return self.endpoint_failed(index);
+                    return self.endpoint_failed(index, context);
                 }
             }
         }
@@ -157,11 +162,12 @@ impl UdpSide {
                         break;
                     }
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(_) => {
-                    self.endpoint_failed(index);
+                Err(error) if is_about_endpoint(&error) => {
+                    self.endpoint_failed(index, context);
                     break;
                 }
+                // Nothing left; or a datagram was too long for the path, which is its sender's doing.
+                Err(_) => break,
             }
         }
         self.batch = Some(batch);
@@ -173,17 +179,18 @@ impl UdpSide {
         let Some(socket) = &portal.socket else { return };
         let Flow { client, local } = association.flow;
         association.last_active = context.now;
-        let mut replies = [Outgoing { payload: &[], peer: Some(client), local }; MAX_DATAGRAMS];
+        let mut replies = [Outgoing { payload: &[], segment: 0, peer: Some(client), local }; MAX_DATAGRAMS];
         let mut count = 0;
         for (place, datagram) in replies.iter_mut().zip(batch.datagrams()) {
             place.payload = datagram.payload;
+            place.segment = datagram.segment;
             count += 1;
         }
         let replies = &replies[..count];
-        let sent = datagrams::send(&**socket, replies).unwrap_or(0);
-        let bytes: usize = replies.iter().take(sent).map(|reply| reply.payload.len()).sum();
-        portal.state.count(|counters| &counters.bytes_out, bytes as u64);
-        count_dropped(&portal.state, count - sent);
+        let total: usize = replies.iter().map(Outgoing::count).sum();
+        let sent = datagrams::send(&**socket, replies, &mut association.to_client).unwrap_or_default();
+        portal.state.count(|counters| &counters.bytes_out, sent.bytes as u64);
+        count_dropped(&portal.state, total.saturating_sub(sent.datagrams));
         if !std::mem::replace(&mut association.has_replied, true) {
             portal.state.pool.report_success(association.endpoint);
         }
@@ -192,10 +199,10 @@ impl UdpSide {
     }
 
     /// The endpoint does not take datagrams; the client's next one goes to another.
-    fn endpoint_failed(&mut self, index: usize) {
+    fn endpoint_failed(&mut self, index: usize, context: &Context) {
         if let Some((association, portal)) = self.with_portal(index) {
             portal.state.count(|counters| &counters.dial_failures, 1);
-            portal.state.pool.report_failure(association.endpoint);
+            portal.state.blame(association.endpoint, context.now);
             self.end(index);
         }
     }
@@ -257,9 +264,26 @@ impl UdpSide {
 
     /// Receives nothing from clients any more. Replies to them still go out.
     pub(crate) fn stop_accepting(&mut self, context: &mut Context) {
-        for (_, portal) in &self.portals {
+        for (_, portal) in &mut self.portals {
             if let Some(socket) = &portal.socket {
                 context.poller.remove(&**socket);
+                portal.is_suspended = true;
+            }
+        }
+    }
+
+    /// Receives from clients of a portal again.
+    pub(crate) fn accept_again(&mut self, id: u64, context: &mut Context) {
+        let is_meant = |portal: &UdpPortal| portal.state.id == id && portal.is_suspended;
+        let Some((index, portal)) = self.portals.iter_mut().find(|(_, portal)| is_meant(portal)) else {
+            return;
+        };
+        let Some(socket) = &portal.socket else { return };
+        match context.poller.add_readable(&**socket, Token::Datagrams(index)) {
+            Ok(()) => portal.is_suspended = false,
+            Err(error) => {
+                let portal = portal.state.address;
+                context.shared.note(Note::SocketFailed { portal, error: error.to_string() });
             }
         }
     }

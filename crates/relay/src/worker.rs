@@ -2,6 +2,8 @@
 //!
 //! What happens to a connection is in [`crate::tcp`], to a datagram in [`crate::udp`]. This file waits, and passes events on.
 
+mod descriptors;
+pub(crate) mod limits;
 pub(crate) mod poller;
 pub(crate) mod shared;
 pub(crate) mod timers;
@@ -42,6 +44,10 @@ pub(crate) enum Command {
     StopAccepting {
         done: Sender<()>,
     },
+    /// Accepts clients of a portal again.
+    AcceptAgain {
+        portal: u64,
+    },
     /// The idle timeout of UDP associations has changed.
     TimeoutChanged,
     End,
@@ -79,8 +85,8 @@ pub(crate) fn start(number: usize, shared: Arc<Shared>) -> io::Result<(WorkerHan
     poller.add_readable(&*wake, Token::Wake)?;
     let (commands, inbox) = mpsc::channel();
     let handle = WorkerHandle { commands, wake: Arc::clone(&wake) };
+    let tcp = TcpSide::new(Arc::clone(&shared))?;
     let context = Context { poller, timers: Timers::default(), now: Instant::now(), shared, next_serial: 0 };
-    let tcp = TcpSide::new()?;
     let mut worker = Worker { context, tcp, udp: UdpSide::default(), inbox, wake, has_ended: false };
     let thread = threads::spawn(&format!("relay-{number}"), move || worker.run())?;
     Ok((handle, thread))
@@ -98,6 +104,12 @@ impl WorkerHandle {
 }
 
 impl Context {
+    #[cfg(test)]
+    pub(crate) fn for_test(shared: Arc<Shared>) -> Self {
+        let poller = Poller::new().expect("an epoll instance");
+        Self { poller, timers: Timers::default(), now: Instant::now(), shared, next_serial: 0 }
+    }
+
     pub(crate) fn serial(&mut self) -> u64 {
         self.next_serial += 1;
         self.next_serial
@@ -141,7 +153,9 @@ impl Worker {
             Token::Wake => self.obey_commands(),
             Token::Listener(index) => self.tcp.accept(index, &mut self.context),
             Token::Client(index) => self.tcp.client_ready(index, readiness, &mut self.context),
-            Token::Endpoint(index) => self.tcp.endpoint_ready(index, readiness, &mut self.context),
+            Token::Endpoint(index, dial) => {
+                self.tcp.endpoint_ready((index, dial), readiness, &mut self.context);
+            }
             Token::Datagrams(index) => self.udp.clients_ready(index, &mut self.context),
             Token::Association(index) => self.udp.endpoint_ready(index, &mut self.context),
         }
@@ -152,7 +166,7 @@ impl Worker {
         match alarm {
             Alarm::Dial { connection, serial } => self.tcp.dial_timed_out(connection, serial, context),
             Alarm::Descriptor { connection, serial } => self.tcp.dial_again(connection, serial, context),
-            Alarm::HalfOpen { connection, serial } => self.tcp.check_half_open(connection, serial, context),
+            Alarm::HalfOpen => self.tcp.end_idle_half_open(context),
             Alarm::Accept { listener, serial } => self.tcp.resume_accepting(listener, serial, context),
             Alarm::Expiry { portal, serial } => self.udp.expire(portal, serial, context),
         }
@@ -181,6 +195,10 @@ impl Worker {
                 self.tcp.stop_accepting(context);
                 self.udp.stop_accepting(context);
                 drop(done);
+            }
+            Command::AcceptAgain { portal } => {
+                self.tcp.accept_again(portal, context);
+                self.udp.accept_again(portal, context);
             }
             Command::TimeoutChanged => self.udp.expire_all(context),
             Command::End => self.has_ended = true,

@@ -14,7 +14,7 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,11 +25,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const ROLE: &str = "FERRULE_RELAY_ROLE";
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// One after the other: both change what this process may open.
+/// One after the other: they change what this process may open.
 #[test]
 fn thousands_of_connections_then_too_few_descriptors() {
     match std::env::var(ROLE).as_deref() {
         Ok("endpoint") => return serve_echo(),
+        Ok(role) if role.starts_with("datagrams ") => return send_datagrams(role),
         Ok(role) => return run_clients(role),
         Err(_) => {}
     }
@@ -37,12 +38,12 @@ fn thousands_of_connections_then_too_few_descriptors() {
     let endpoint: SocketAddr = endpoint.line().parse().unwrap();
     thousands_of_connections_live_while_others_come_and_go(endpoint);
     without_descriptors_clients_wait_and_open_connections_live(endpoint);
+    a_flood_of_datagrams_leaves_descriptors_to_connections(endpoint);
 }
 
 /// 20,000, or as many as the limit of this machine permits.
 fn thousands_of_connections_live_while_others_come_and_go(endpoint: SocketAddr) {
-    let hard = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).unwrap();
+    let hard = raise_descriptor_limit();
     let permitted = hard.and_then(|hard| usize::try_from(hard).ok()).unwrap_or(usize::MAX);
     let count = 20_000.min((permitted - 500) / 2);
     let (relay, portal, pool, notes) = start_relay(endpoint);
@@ -106,6 +107,33 @@ fn without_descriptors_clients_wait_and_open_connections_live(endpoint: SocketAd
     waiting.end();
 }
 
+/// Whoever sends them: addresses of senders can be forged.
+fn a_flood_of_datagrams_leaves_descriptors_to_connections(endpoint: SocketAddr) {
+    let hard = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(400), maximum: hard }).unwrap();
+    // Half of the limit is for clients, and half of that for those of UDP.
+    let (relay, portal, _pool, notes) = start_relay_reserving(endpoint, u64::MAX);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let pool = Pool::new(PoolLimits::default());
+    // Nobody answers there, which is no error.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    pool.set_endpoints(vec![silent.local_addr().unwrap()]);
+    let datagrams = relay.serve_udp(socket, pool).unwrap();
+    relay.set_udp_idle_timeout(LIMIT);
+    let mut flood = Process::start(&format!("datagrams {} 300", datagrams.local_addr()));
+    assert_eq!(flood.line(), "300 sent");
+    wait_until("all had an association", || relay.stats().associated == 300);
+    assert_eq!(relay.stats().open_associations, 100);
+    let mut clients = Process::start(&format!("{} 40", portal.local_addr()));
+    assert_eq!(clients.line(), "40 served");
+    assert_eq!(relay.stats().accept_pauses, 0);
+    let reported = notes.lock().unwrap().clone();
+    assert!(matches!(reported.as_slice(), [Note::DescriptorsExhausted { .. }]), "{reported:?}");
+    clients.end();
+    flood.end();
+    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).unwrap();
+}
+
 /// The limit is for the number of a descriptor, and lower numbers may be free.
 fn limit_with_room_for(more: usize) -> u64 {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
@@ -115,13 +143,32 @@ fn limit_with_room_for(more: usize) -> u64 {
     (0..).filter(|number| !taken.contains(number)).nth(more - 1).unwrap()
 }
 
+/// As many descriptors as 20,000 connections need, or as this process may have.
+fn raise_descriptor_limit() -> Option<u64> {
+    let wanted = Rlimit { current: Some(64_000), maximum: Some(64_000) };
+    let hard = getrlimit(Resource::Nofile).maximum;
+    if hard.is_some_and(|hard| hard < 64_000) && setrlimit(Resource::Nofile, wanted).is_ok() {
+        return Some(64_000);
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).unwrap();
+    hard
+}
+
 type Notes = Arc<Mutex<Vec<Note>>>;
 
 fn start_relay(endpoint: SocketAddr) -> (Relay, ferrule_relay::Portal, Arc<Pool>, Notes) {
+    start_relay_reserving(endpoint, 0)
+}
+
+fn start_relay_reserving(
+    endpoint: SocketAddr,
+    reserved_descriptors: u64,
+) -> (Relay, ferrule_relay::Portal, Arc<Pool>, Notes) {
     let notes: Notes = Arc::default();
     let sink = Arc::clone(&notes);
     let options = RelayOptions {
         threads: Some(2),
+        reserved_descriptors,
         notes: Some(Arc::new(move |note| sink.lock().unwrap().push(note))),
         ..RelayOptions::default()
     };
@@ -276,4 +323,16 @@ fn run_clients(role: &str) {
     while let Some(Ok(_)) = lines.next() {
         say(&format!("{} alive", echo(&mut streams)));
     }
+}
+
+/// Sends a datagram from each of so many sockets, and keeps them. The role is a word, an address and a number.
+fn send_datagrams(role: &str) {
+    let (address, count) = role.trim_start_matches("datagrams ").split_once(' ').unwrap();
+    let (address, count): (SocketAddr, usize) = (address.parse().unwrap(), count.parse().unwrap());
+    let mut lines = std::io::stdin().lines();
+    lines.next();
+    let sockets: Vec<UdpSocket> = (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let sent = sockets.iter().filter(|socket| socket.send_to(b"hello", address).is_ok()).count();
+    say(&format!("{sent} sent"));
+    lines.next();
 }

@@ -3,10 +3,15 @@
 //! No kubelet, controller or scheduler runs, so objects stay as tests write them. [`ApiServer::join`] connects another
 //! namespace to it. Nothing is left behind, however the test ends: both programs are on a leash. Call [`or_skip`] first:
 //! not every machine has the programs, which `scripts/cluster-build` builds.
+//!
+//! In a virtual machine whose processor is imitated both programs are slow. There [`ApiServer::shared`] is one that runs on
+//! the machine outside, if the variable `FERRULE_TEST_API_SERVER` names a folder with its `ca.crt`.
 
 mod certificates;
+mod connection;
 mod leash;
 mod objects;
+mod processes;
 mod programs;
 mod requests;
 
@@ -14,18 +19,18 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::causes;
 use crate::netns::{Namespace, NetError};
 pub use certificates::{Authority, Validity};
-use leash::Leash;
 pub use objects::{Objects, objects_of, objects_path};
+use processes::Processes;
 pub use programs::{or_skip, program};
+use requests::Idle;
 pub use requests::Refused;
 
 /// The API server's address in every namespace that [joined](ApiServer::join).
@@ -34,20 +39,8 @@ const PORT: u16 = 6443;
 /// The address of etcd in the API server's own namespace: plain HTTP.
 pub const ETCD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2379);
 
-/// The API server reports that it is ready before it has written its own objects.
-const READY_WITH_SLICES: [&str; 4] = [
-    "/readyz",
-    "/api/v1/namespaces/default/services/kubernetes",
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
-    SERVICE_RANGE,
-];
-/// Without slices one of its own caches never fills, and it does not write its own Service.
-const READY_WITHOUT_SLICES: [&str; 2] = ["/readyz?exclude=informer-sync", SERVICE_RANGE];
-const SERVICE_RANGE: &str = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes";
-
-/// A start takes five seconds on an idle machine, and two minutes where the processor is imitated.
-const START_TIMEOUT: Duration = Duration::from_mins(6);
-const POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// Names the folder of a server that runs outside the virtual machine.
+const OUTSIDE: &str = "FERRULE_TEST_API_SERVER";
 
 /// Options for the API server.
 #[derive(Clone, Debug, Default)]
@@ -94,13 +87,13 @@ pub enum User {
 /// A running API server. It ends, and its data is removed, when it is dropped or the process ends.
 #[derive(Debug)]
 pub struct ApiServer {
-    // Dropped before etcd, whose end removes the folder.
-    running: Mutex<Option<Leash>>,
-    etcd: Leash,
+    /// None if it runs outside the virtual machine.
+    processes: Option<Processes>,
     namespace: Namespace,
     folder: PathBuf,
-    options: Options,
-    authority: Authority,
+    /// The CA certificate.
+    ca: String,
+    idle: Idle,
     joined: AtomicU32,
 }
 
@@ -112,6 +105,10 @@ pub enum ApiServerError {
     Network(#[from] NetError),
     #[error("writing {}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error("reading {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the API server runs outside this virtual machine and cannot be controlled from here")]
+    RunsOutside,
     #[error("making a certificate")]
     Certificate(#[from] rcgen::Error),
     #[error("starting {program}; was it built with scripts/cluster-build?")]
@@ -158,20 +155,26 @@ impl ApiServer {
             ),
         )?;
         let folder = new_folder()?;
-        let authority = Authority::new()?;
-        let etcd = start_etcd(&namespace, &folder)?;
+        let processes = Processes::start(&namespace, &folder, options)?;
+        let ca = processes.authority().pem();
         let server = Self {
-            running: Mutex::new(None),
-            etcd,
+            processes: Some(processes),
             namespace,
             folder,
-            options,
-            authority,
+            ca,
+            idle: Idle::default(),
             joined: AtomicU32::new(0),
         };
-        server.write_files()?;
         server.start_api_server()?;
         Ok(server)
+    }
+
+    /// One that runs outside the virtual machine. The machine's network leads to it.
+    fn outside(folder: PathBuf) -> Result<Self, ApiServerError> {
+        let path = folder.join("ca.crt");
+        let ca = fs::read_to_string(&path).map_err(|source| ApiServerError::Read { path, source })?;
+        let namespace = Namespace::of_this_process()?;
+        Ok(Self { processes: None, namespace, folder, ca, idle: Idle::default(), joined: AtomicU32::new(0) })
     }
 
     /// One server with default options for all tests of a binary, started on first use.
@@ -180,7 +183,11 @@ impl ApiServer {
     /// If it cannot be started.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<ApiServer> = OnceLock::new();
-        SHARED.get_or_init(|| match Self::start(Options::default()) {
+        let start = || match std::env::var_os(OUTSIDE) {
+            Some(folder) => Self::outside(folder.into()),
+            None => Self::start(Options::default()),
+        };
+        SHARED.get_or_init(|| match start() {
             Ok(server) => server,
             #[expect(clippy::panic, reason = "a test cannot continue")]
             Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
@@ -213,8 +220,8 @@ impl ApiServer {
     }
 
     /// The CA of its server certificate and of client certificates.
-    pub fn authority(&self) -> &Authority {
-        &self.authority
+    pub fn authority(&self) -> Result<&Authority, ApiServerError> {
+        Ok(self.processes()?.authority())
     }
 
     /// A kubeconfig with a user's token.
@@ -228,7 +235,8 @@ impl ApiServer {
 
     /// Connects another namespace by an interface with this address of 172.31.0.0/16.
     pub fn join(&self, namespace: &Namespace, address: Ipv4Addr) -> Result<(), ApiServerError> {
-        let port = format!("port{}", self.joined.fetch_add(1, Ordering::Relaxed));
+        // The cables of an earlier test program may not be gone yet where the bridge is not ours alone.
+        let port = format!("p{}-{}", std::process::id(), self.joined.fetch_add(1, Ordering::Relaxed));
         let cable = format!("link add {port} type veth peer name api0 netns {}\n", namespace.path());
         let plug = format!("link set {port} master cluster up\n");
         self.namespace.feed("ip", &["-batch", "-"], &(cable + &plug))?;
@@ -239,31 +247,21 @@ impl ApiServer {
 
     /// Starts the API server again on the data in etcd. Does nothing if it is running.
     pub fn start_api_server(&self) -> Result<(), ApiServerError> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_some() {
-            return Ok(());
-        }
-        let program = program("kube-apiserver");
-        let log = self.folder.join("kube-apiserver.log");
-        let arguments = self.arguments();
-        let started = self.namespace.run(|| Leash::start(&program, &arguments, &log))?;
-        let leash = running
-            .insert(started.map_err(|source| ApiServerError::Start { program: "kube-apiserver", source })?);
-        let ready: &[&str] = match self.options.slices {
-            Slices::Served => &READY_WITH_SLICES,
-            Slices::NotServed => &READY_WITHOUT_SLICES,
-        };
-        let is_ready = || ready.iter().all(|path| self.get(path).is_ok());
-        wait_for("kube-apiserver", leash, is_ready)
+        let is_served = |path: &str| self.get(path).is_ok();
+        self.processes()?.start_api_server(&self.namespace, &self.folder, is_served)
     }
 
     /// Kills the API server; its data stays in etcd.
     pub fn stop_api_server(&self) {
-        drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(processes) = &self.processes {
+            processes.stop_api_server();
+            self.idle.close();
+        }
     }
 
     /// Compacts etcd to the current revision, so that no watch can resume from an older one.
     pub fn compact(&self) -> Result<(), ApiServerError> {
+        self.processes()?;
         let post = |path, body: Value| {
             let answer = self.namespace.run(|| requests::plain(ETCD, path, &body))?;
             answer.map_err(|source| ApiServerError::Request { receiver: "etcd", source })
@@ -274,58 +272,8 @@ impl ApiServer {
         post("/v3/kv/compaction", json!({ "revision": revision, "physical": true })).map(drop)
     }
 
-    fn write_files(&self) -> Result<(), ApiServerError> {
-        let tokens: String = [User::Admin, User::KubeProxy, User::Stranger].map(User::line).concat();
-        let (certificate, key) = self.authority.server(&[ADDRESS.into(), Ipv4Addr::LOCALHOST.into()])?;
-        let account = rcgen::KeyPair::generate()?;
-        let files = [
-            ("tokens.csv", tokens),
-            ("ca.crt", self.authority.pem()),
-            ("server.crt", certificate),
-            ("server.key", key),
-            ("account.key", account.serialize_pem()),
-            ("account.pub", account.public_key_pem()),
-        ];
-        files.iter().try_for_each(|(name, text)| write(&self.folder.join(name), text.as_bytes()))
-    }
-
-    fn arguments(&self) -> Vec<String> {
-        let file = |name: &str| self.folder.join(name).display().to_string();
-        let mode = match self.options.authorization {
-            Authorization::AlwaysAllow => "AlwaysAllow",
-            Authorization::Rbac => "RBAC",
-        };
-        let mut arguments = vec![
-            format!("--etcd-servers=http://{ETCD}"),
-            "--bind-address=0.0.0.0".into(),
-            format!("--secure-port={PORT}"),
-            format!("--advertise-address={ADDRESS}"),
-            format!("--cert-dir={}", file("certs")),
-            format!("--tls-cert-file={}", file("server.crt")),
-            format!("--tls-private-key-file={}", file("server.key")),
-            format!("--client-ca-file={}", file("ca.crt")),
-            format!("--token-auth-file={}", file("tokens.csv")),
-            format!("--authorization-mode={mode}"),
-            "--service-account-issuer=https://ferrule.test".into(),
-            format!("--service-account-key-file={}", file("account.pub")),
-            format!("--service-account-signing-key-file={}", file("account.key")),
-            "--service-cluster-ip-range=10.96.0.0/12,fd00:96::/108".into(),
-            "--disable-admission-plugins=ServiceAccount".into(),
-            "--max-requests-inflight=4000".into(),
-            "--max-mutating-requests-inflight=2000".into(),
-        ];
-        if self.options.slices == Slices::NotServed {
-            arguments.push("--runtime-config=discovery.k8s.io/v1=false".into());
-        }
-        arguments.extend(self.options.flags.iter().cloned());
-        arguments
-    }
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        self.stop_api_server();
-        self.etcd.end();
+    fn processes(&self) -> Result<&Processes, ApiServerError> {
+        self.processes.as_ref().ok_or(ApiServerError::RunsOutside)
     }
 }
 
@@ -338,41 +286,6 @@ pub fn kubeconfig_text(server: &str, ca_file: &Path, user: &Value) -> String {
         "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
     });
     config.to_string()
-}
-
-fn start_etcd(namespace: &Namespace, folder: &Path) -> Result<Leash, ApiServerError> {
-    let arguments = [
-        format!("--data-dir={}", folder.join("etcd").display()),
-        format!("--listen-client-urls=http://{ETCD}"),
-        format!("--advertise-client-urls=http://{ETCD}"),
-        "--listen-peer-urls=http://127.0.0.1:2380".into(),
-        // The data need not survive a crash.
-        "--unsafe-no-fsync".into(),
-    ];
-    let program = program("etcd");
-    let log = folder.join("etcd.log");
-    let started = namespace.run(|| Leash::start_and_remove(&program, &arguments, &log, folder))?;
-    let leash = started.map_err(|source| ApiServerError::Start { program: "etcd", source })?;
-    let is_ready = || {
-        let answer = namespace.run(|| requests::plain(ETCD, "/v3/maintenance/status", &json!({})));
-        matches!(answer, Ok(Ok(_)))
-    };
-    wait_for("etcd", &leash, is_ready)?;
-    Ok(leash)
-}
-
-/// Polls until a program is ready; fails early if it exits.
-fn wait_for(program: &'static str, leash: &Leash, is_ready: impl Fn() -> bool) -> Result<(), ApiServerError> {
-    let started = Instant::now();
-    while started.elapsed() < START_TIMEOUT {
-        if is_ready() {
-            return Ok(());
-        }
-        if leash.ends_within(POLL_INTERVAL) {
-            break;
-        }
-    }
-    Err(ApiServerError::NotReady { program, log: leash.log_end() })
 }
 
 fn new_folder() -> Result<PathBuf, ApiServerError> {

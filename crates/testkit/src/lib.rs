@@ -12,6 +12,7 @@ pub mod api_server;
 mod causes;
 mod draw;
 mod memory_backend;
+pub mod monitoring;
 pub mod netns;
 mod program;
 pub mod random;

@@ -303,7 +303,7 @@ fn an_expired_client_certificate_is_named_in_the_error() {
     }
     let server = ApiServer::shared();
     let with = |name: &str, validity| {
-        let (certificate, key) = server.authority().client("system:kube-proxy", validity).unwrap();
+        let (certificate, key) = server.authority().unwrap().client("system:kube-proxy", validity).unwrap();
         file(server, &format!("{name}.crt"), &certificate);
         file(server, &format!("{name}.key"), &key);
         let user =

@@ -8,7 +8,7 @@ use ferrule_kernel::nft::Subscription;
 use ferrule_kernel::port::XTables;
 use ferrule_kernel::{accounting, sysctl};
 use ferrule_model::{IpFamily, PerFamily};
-use ferrule_plan::{FamilyPlan, LoopbackNodePorts, ProxyMode, Quirks};
+use ferrule_plan::{FamilyPlan, FrontendKey, LoopbackNodePorts, ProxyMode, Quirks};
 
 use super::base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
 use super::check_schedule::CheckSchedule;
@@ -16,6 +16,7 @@ use super::known::KnownRules;
 use super::leftovers::{LeftoverError, remove_from_other_variant, remove_leftovers};
 use super::localnet_switch::LocalnetSwitch;
 use super::metrics::{LOCK_WAIT, METRICS, PARTIAL_RESTORE_FAILURES, PacketCounter, RESTORE_FAILURES};
+use super::names::port_chains;
 use super::reconciler::Reconciler;
 use super::rejected_rule::RejectedRule;
 use super::rule_check::RuleCheck;
@@ -26,9 +27,11 @@ use crate::family::{ip_family, table_family};
 use crate::foreign_commits::{self, Own};
 use crate::metrics::{MetricDeclaration, Sample, ScrapeSource};
 use crate::rule_events::unwatched;
+use crate::static_rules;
 use crate::{
-    Advice, Backend, BackendError, Cost, Dataplane, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened,
-    OwnCommits, Patch, Probe, Rejected, Rights, RuleEventSink, Severity, SyncReport, Trigger,
+    Advice, Backend, BackendError, Cost, Dataplane, HeldFrontend, InUse, KernelReader, Leftover, ModeChoice,
+    ModeOptions, Note, Opened, OwnCommits, Patch, Probe, Rejected, Rights, RuleEventSink, Severity,
+    SyncReport, Trigger,
 };
 use ferrule_model::with_causes;
 
@@ -45,6 +48,8 @@ pub struct Iptables {
     access: Option<PerFamily<TableAccess>>,
     localnet: Option<SharedSwitch>,
     opened: Vec<OpenedFamily>,
+    /// What rules depend on here; `None` before they are opened.
+    host: Option<Host>,
     counters: Vec<&'static str>,
     schedule: Option<Arc<CheckSchedule>>,
     /// To the kernel's notifications of foreign commits.
@@ -130,6 +135,7 @@ impl Backend for Iptables {
     fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
         self.schedule = Some(Arc::new(CheckSchedule::new(options.sync_period)));
         let host = self.host();
+        self.host = Some(host);
         self.counters = host.counters();
         let mut opened = Opened { dataplanes: PerFamily::default(), notes: Vec::new() };
         let usable = self.access.unwrap_or_default();
@@ -157,6 +163,19 @@ impl Backend for Iptables {
             opened.dataplanes.set(family, Box::new(Tables { reconciler, localnet, cost }));
         }
         Ok(opened)
+    }
+
+    fn reader(&self, _: &ModeOptions) -> Option<KernelReader> {
+        let access = self.access?;
+        // Before rules are opened no counter is made for a question: those that are there count.
+        let host = self.host.unwrap_or_else(|| {
+            self.host_with(|name| accounting::packets(name).is_ok_and(|counter| counter.is_some()))
+        });
+        Some(KernelReader::new(move |family| {
+            let tables = static_rules::open(access, family)?;
+            let cost = Cost::WallClock;
+            Ok(Box::new(Tables { reconciler: Reconciler::new(tables, host), localnet: None, cost }))
+        }))
     }
 
     fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {
@@ -267,6 +286,10 @@ impl Iptables {
 
     /// What of this host the rules depend on.
     fn host(&self) -> Host {
+        self.host_with(has_counter)
+    }
+
+    fn host_with(&self, has_counter: impl Fn(&str) -> bool) -> Host {
         let liberal = sysctl::read("net/netfilter/nf_conntrack_tcp_be_liberal");
         Host {
             tcp_is_liberal: liberal.is_ok_and(|value| value != "0"),
@@ -378,6 +401,12 @@ impl<K: XTables + Send> Dataplane for Tables<K> {
         let failed =
             |error| BackendError::new("reading the iptables rules").caused_by(error).in_family(family);
         self.reconciler.diff(plan).map_err(failed)
+    }
+
+    fn held(&mut self, plan: &FamilyPlan, key: Option<&FrontendKey>) -> Result<HeldFrontend, BackendError> {
+        let owner = key.and_then(|key| plan.frontend(key)).map(|frontend| &frontend.owner);
+        let chains = owner.map(|owner| port_chains(owner, plan)).unwrap_or_default();
+        Ok(HeldFrontend::from_patch(&self.diff(plan)?, plan, key, &chains))
     }
 
     /// Rules are verified in the background: see [`RuleCheck`].

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ferrule_kernel::iptables::{ChainName, RuleBuilder, RuleText};
 use ferrule_model::{Protocol, ServicePortName};
-use ferrule_plan::{PoolEndpoint, PoolScope};
+use ferrule_plan::{FamilyPlan, PoolEndpoint, PoolScope};
 
 use sha2::{Digest as _, Sha256};
 
@@ -16,6 +16,16 @@ pub(super) const OF_POOLS: [&str; 3] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-"];
 pub const CANARY: &str = "KUBE-PROXY-CANARY";
 pub(super) const MARK: &str = "KUBE-MARK-MASQ";
 pub(super) const FIREWALL: &str = "KUBE-FIREWALL";
+
+/// All chains of a Service port.
+pub(super) fn port_chains(owner: &ServicePortName, plan: &FamilyPlan) -> Vec<String> {
+    let names = PortNames::new(owner);
+    let scopes = [PoolScope::Cluster, PoolScope::Local];
+    let pools = scopes.into_iter().filter_map(|scope| plan.pool(owner, scope));
+    let endpoints = pools.flat_map(|pool| pool.endpoints.iter()).map(|endpoint| names.endpoint(endpoint));
+    let own = scopes.map(|scope| names.pool(scope)).into_iter().chain([names.external(), names.firewall()]);
+    own.chain(endpoints).map(|chain| chain.to_string()).collect()
+}
 
 /// What the chains of a Service port are called, and what it is called in comments.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,25 +4,23 @@ use std::sync::Arc;
 
 use ferrule_kernel::iptables::{AccessPolicy, TableAccess, legacy};
 use ferrule_kernel::ipvs::Ipvs as IpvsClient;
-use ferrule_kernel::nft::Subscription;
 use ferrule_model::{IpFamily, PerFamily, with_causes};
 use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 
-use super::dataplane::{AnyTables, IpvsDataplane};
+use super::dataplane::IpvsDataplane;
 use super::host;
 use super::kernel::{Kernel, NO_IPVS};
 use super::leftovers::{remove_interface, remove_servers, remove_sets};
 use super::options::LiveOptions;
 use super::rules::{JUMPS, chain_names};
-use super::watch::{BoundAddresses, WatchedAddresses, watch_interface};
-use crate::foreign_commits::Own;
+use super::watch::{WatchedAddresses, watch_interface};
 use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::loopback::{self, FAILURES, LISTENERS, LoopbackRelay};
 use crate::metrics::MetricDeclaration;
-use crate::static_rules::{StaticWatch, WatchedTables};
+use crate::static_rules::{self, OpenedTables};
 use crate::{
-    Advice, Backend, BackendError, EntryPoints, InUse, Leftover, ModeChoice, ModeOptions, Note,
-    OpenConnections, Opened, Probe, Rights, RuleEventSink, Severity, foreign_commits, iptables, table_family,
+    Advice, Backend, BackendError, EntryPoints, InUse, KernelReader, Leftover, ModeChoice, ModeOptions, Note,
+    OpenConnections, Opened, Probe, Rights, RuleEventSink, Severity, iptables, table_family,
 };
 
 /// ipvs mode.
@@ -31,19 +29,12 @@ pub struct Ipvs {
     policy: AccessPolicy,
     /// How rules can be written, by family; `None` before the probe.
     access: Option<PerFamily<TableAccess>>,
-    opened: Vec<OpenedFamily>,
+    opened: Vec<OpenedTables>,
+    /// Watched from the first sync on.
+    addresses: Vec<WatchedAddresses>,
     options: Option<LiveOptions>,
     /// Serves NodePorts on localhost, if asked to.
     loopback: LoopbackRelay,
-}
-
-#[derive(Debug)]
-struct OpenedFamily {
-    family: IpFamily,
-    access: TableAccess,
-    /// Under which our commits are announced, if they are.
-    portid: Option<u32>,
-    bound: BoundAddresses,
 }
 
 static METRICS: [&MetricDeclaration; 3] = [&RESTORE_FAILURES, &LISTENERS, &FAILURES];
@@ -70,8 +61,9 @@ impl Backend for Ipvs {
     }
 
     fn advice(&self, _: ModeChoice) -> Option<Advice> {
-        let text = "The ipvs proxier has been deprecated and will be disabled by default in Kubernetes 1.40 and removed \
-                    in Kubernetes 1.43. Migrate to the 'nftables' proxier instead. Ferrule keeps ipvs mode.";
+        let text = "kube-proxy's ipvs mode is deprecated, disabled by default in Kubernetes 1.40 and removed in 1.43. \
+                    Ferrule's goes on after that: nothing needs to be done. Going back to kube-proxy 1.43 or later needs its \
+                    nftables mode first.";
         Some(Advice { reason: "IPVSDeprecation", text })
     }
 
@@ -105,14 +97,22 @@ impl Backend for Ipvs {
             let tables = access.open().map_err(|error| iptables::unopened(family, error))?;
             let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, &live);
             let (portid, bound) = (dataplane.portid(), dataplane.bound());
-            self.opened.push(OpenedFamily { family, access: *access, portid, bound });
+            self.opened.push(OpenedTables { family, access: *access, portid });
+            self.addresses.push(WatchedAddresses { family, bound });
             opened.dataplanes.set(family, loopback::beside(dataplane, &self.loopback, family, &live.get()));
-        }
-        if families.contains(&IpFamily::V6) {
-            opened.notes.extend(host::forwarding_note());
         }
         self.options = Some(live);
         Ok(opened)
+    }
+
+    /// NodePorts on localhost are this process's own sockets and not asked about.
+    fn reader(&self, options: &ModeOptions) -> Option<KernelReader> {
+        let access = self.access?;
+        let live = self.options.clone().unwrap_or_else(|| LiveOptions::new(options));
+        Some(KernelReader::new(move |family| {
+            let tables = static_rules::open(access, family)?;
+            Ok(Box::new(IpvsDataplane::new(Kernel::open()?, tables, family, &live)))
+        }))
     }
 
     fn reconfigure(&mut self, options: &ModeOptions) -> Vec<Note> {
@@ -135,32 +135,12 @@ impl Backend for Ipvs {
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
         self.loopback.log.pass_to(&sink);
-        let addresses = self.opened.iter();
-        let addresses = addresses
-            .map(|opened| WatchedAddresses { family: opened.family, bound: opened.bound.clone() })
-            .collect();
-        watch_interface(addresses, Arc::clone(&sink))?;
-        let mut families: Vec<WatchedTables<AnyTables>> = Vec::new();
-        for opened in self.opened.iter().filter(|opened| opened.portid.is_some()) {
-            let reader = opened.access.open().map_err(|error| iptables::unopened(opened.family, error))?;
-            families.push(WatchedTables { family: opened.family, reader });
-        }
-        // Where the kernel does not announce changes, rules are verified every period.
-        if families.is_empty() {
-            return Ok(());
-        }
-        let portids = self.opened.iter().filter_map(|opened| opened.portid).collect();
-        let own = Own { portids, subscription: Subscription::default() };
-        let watch = StaticWatch { families, chains: chain_names(), jumps: &JUMPS };
-        foreign_commits::watch(own, watch, sink)
+        watch_interface(std::mem::take(&mut self.addresses), Arc::clone(&sink))?;
+        static_rules::watch(&self.opened, chain_names(), &JUMPS, sink)
     }
 
     fn in_use(&self) -> InUse {
-        let mut iptables = PerFamily::default();
-        for opened in &self.opened {
-            iptables.set(opened.family, opened.access);
-        }
-        InUse { mode: self.mode(), iptables }
+        static_rules::in_use(self.mode(), &self.opened)
     }
 
     /// The virtual servers, each with its address, and the interface.

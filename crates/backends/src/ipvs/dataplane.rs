@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::ipset::{SetEntry, SetSpec};
+use ferrule_kernel::ipset::SetSpec;
 use ferrule_kernel::iptables::RuleText;
 use ferrule_kernel::ipvs::VirtualServerId;
-use ferrule_kernel::port::XTables;
 use ferrule_model::IpFamily;
 use ferrule_plan::{FamilyPlan, NodeTraffic, PlanDelta};
 use ipnet::IpNet;
@@ -17,19 +16,18 @@ use super::edit::{Comparison, Edit};
 use super::findings::Findings;
 use super::kernel::{Held, Kernel, Known, Missing, scheduler};
 use super::options::LiveOptions;
+use super::passes::Order;
 use super::patch::patch;
 use super::rules::{RuleInput, rules};
-use super::sets::{AddressSet, SETS, specs};
-use super::wanted::{Touched, Wanted};
+use super::sets::{SETS, specs};
+use super::wanted::Wanted;
 use super::watch::BoundAddresses;
 use super::write::Written;
 use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::metrics::Sample;
-use crate::static_rules::StaticTables;
+use crate::pair::merged;
+use crate::static_rules::{AnyTables, StaticTables};
 use crate::{BackendError, Cost, Dataplane, Note, Patch, Severity, SyncOutcome, SyncReport, Trigger};
-
-/// One family's tables, whatever they are read and written by.
-pub(super) type AnyTables = Box<dyn XTables + Send>;
 
 /// One family in ipvs mode.
 pub(super) struct IpvsDataplane {
@@ -40,14 +38,14 @@ pub(super) struct IpvsDataplane {
     options: LiveOptions,
     /// The options that the last sync went by.
     scheduler: Arc<str>,
-    excluded: Vec<IpNet>,
+    pub(super) excluded: Vec<IpNet>,
     pub(super) wanted: Wanted,
     /// What the kernel holds. Nothing before the first sync and after a failure.
     held: Option<Held>,
     /// The virtual servers that are ours, if `held` is not known.
     ours: BTreeSet<VirtualServerId>,
-    /// Those that the last read found to be others'.
-    foreign: BTreeSet<VirtualServerId>,
+    /// Those that are others': the last read, or a write since, found them.
+    pub(super) foreign: BTreeSet<VirtualServerId>,
     /// Whether a sync of ours succeeded, so that no other mode's rules serve any more.
     has_taken_over: bool,
     pub(super) draining: Draining,
@@ -58,13 +56,17 @@ pub(super) struct IpvsDataplane {
     pub(super) rejected: BTreeSet<String>,
     /// What was noted before: others' virtual servers, external addresses of this node.
     noted: BTreeSet<String>,
+    /// Whether packets of IPv6 were not forwarded at the last look.
+    is_forwarding_off: bool,
 }
 
 /// How a sync came about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The plan changed.
+    /// The plan or the settings changed.
     Change,
+    /// The kernel was compared with what the last sync left.
+    Verification,
     /// The kernel was read, and an earlier run had written here or not.
     Read { was_ours: bool },
 }
@@ -90,6 +92,7 @@ impl IpvsDataplane {
             bound: BoundAddresses::default(),
             rejected: BTreeSet::new(),
             noted: BTreeSet::new(),
+            is_forwarding_off: false,
         };
         dataplane.take_options();
         dataplane
@@ -133,10 +136,27 @@ impl IpvsDataplane {
         self.finish(held, written, Origin::Change)
     }
 
-    fn read_and_correct(&mut self, plan: &FamilyPlan) -> Result<SyncReport, BackendError> {
-        self.wanted = Wanted::from_plan(plan, &self.scheduler);
+    /// Corrects what others changed by the plan of the last sync first, so that our own change is not taken for theirs.
+    fn verify_and_change(
+        &mut self,
+        plan: &FamilyPlan,
+        delta: &PlanDelta,
+    ) -> Result<SyncReport, BackendError> {
+        let verified = self.read_and_correct(plan, Some(Origin::Verification))?;
+        let Some(held) = self.held.take() else { return Ok(verified) };
+        let changed = self.change(held, plan, delta)?;
+        let (deferred, quarantined) = (changed.deferred, changed.quarantined);
+        Ok(SyncReport { deferred, quarantined, ..merged(verified, changed) })
+    }
+
+    /// Reads the kernel and makes it hold what is wanted. Where the last sync is not known, what is there says how it came about.
+    fn read_and_correct(
+        &mut self,
+        plan: &FamilyPlan,
+        origin: Option<Origin>,
+    ) -> Result<SyncReport, BackendError> {
         let (mut held, missing) = self.read(&plan.node)?;
-        let was_ours = !missing.link;
+        let origin = origin.unwrap_or(Origin::Read { was_ours: !missing.link });
         let mut found = Findings::default();
         found.missing(&missing, &self.specs);
         let prepared = self.order().map_err(rules_failed).and_then(|order| {
@@ -153,12 +173,12 @@ impl IpvsDataplane {
         self.forget_rules(&held);
         let written = self.bring_in_line(&mut held, plan, None, order);
         let written = written.map(|written| written.with_made(made, found));
-        self.finish(held, written, Origin::Read { was_ours })
+        self.finish(held, written, origin)
     }
 
     /// The rules are compared with what is there, and not with what we wrote.
     fn forget_rules(&mut self, held: &Held) {
-        let there = RuleInput { filled: held.filled(), closed_to_node: BTreeSet::new() };
+        let there = RuleInput { filled: held.filled(), closed_to_node: Arc::default() };
         let known = self.rule_input.take().unwrap_or_default();
         self.rule_input = Some(known.or(&there));
         self.tables.doubt();
@@ -175,6 +195,7 @@ impl IpvsDataplane {
             ours,
             foreign: self.foreign.clone(),
             host_addresses: &node.host_addresses,
+            is_known_ours: self.has_taken_over,
             is_lenient: false,
         };
         let read = Held::read(&mut self.kernel, &known);
@@ -182,7 +203,7 @@ impl IpvsDataplane {
             self.ours = known.ours;
             error.in_family(self.family)
         })?;
-        self.adopt_equal(&mut held);
+        held.adopt_equal(&self.wanted);
         self.bound.set(&held.addresses);
         self.foreign = held.foreign.keys().copied().collect();
         let wanted = &self.wanted;
@@ -192,22 +213,6 @@ impl IpvsDataplane {
             is_there && !is_wanted
         });
         Ok((held, missing))
-    }
-
-    /// A virtual server that is just as we want it is taken for ours.
-    fn adopt_equal(&self, held: &mut Held) {
-        let is_equal = |id: &VirtualServerId, foreign: &super::kernel::HeldService| {
-            self.wanted.service(id).is_some_and(|wanted| {
-                let servers: BTreeSet<_> = wanted.real_servers().collect();
-                wanted.server == foreign.server
-                    && foreign.servers.keys().all(|server| servers.contains(server))
-            })
-        };
-        let equal: Vec<VirtualServerId> =
-            held.foreign.iter().filter(|(id, service)| is_equal(id, service)).map(|(id, _)| *id).collect();
-        for id in equal {
-            held.services.extend(held.foreign.remove_entry(&id));
-        }
     }
 
     fn make(&mut self, missing: Missing, held: &mut Held) -> Result<usize, BackendError> {
@@ -227,92 +232,6 @@ impl IpvsDataplane {
         Ok(if has_old { Order::NatLast } else { Order::RulesFirst })
     }
 
-    fn bring_in_line(
-        &mut self,
-        held: &mut Held,
-        plan: &FamilyPlan,
-        touched: Option<&Touched>,
-        order: Order,
-    ) -> Result<Written, BackendError> {
-        let wanted = self.wanted.rule_input();
-        let interim = self.rule_input.as_ref().map_or_else(|| wanted.clone(), |was| was.or(&wanted));
-        let mut written = Written::default();
-        let before = rules(&plan.node, &interim);
-        match order {
-            Order::RulesFirst => self.write_rules(&before, interim.clone(), &mut written)?,
-            Order::NatLast => {
-                self.write_rules(&before.of_tables(&["filter"]), interim.clone(), &mut written)?;
-            }
-        }
-        let mut withheld = self.taken(held, &mut written);
-        let edit = self.compare(held, touched, &withheld);
-        if touched.is_none() {
-            written.found.edit(&edit, &self.specs);
-        }
-        let (later, first): (Vec<_>, Vec<_>) =
-            edit.add_entries.iter().copied().partition(|(set, entry)| leads_to_bound(held, *set, entry));
-        let refused = self.add_entries(held, &first, &mut written)?;
-        withheld.extend(refused.restricted_services(&self.wanted));
-        let edit = if refused.is_empty() { edit } else { self.compare(held, touched, &withheld) };
-        self.change_services(held, &edit.services, &mut written)?;
-        let unserved = self.unserved(held, touched);
-        let edit = if unserved.is_subset(&withheld) && later.is_empty() {
-            edit
-        } else {
-            withheld.extend(unserved);
-            self.compare(held, touched, &withheld)
-        };
-        // What was rejected before is among them again.
-        let late = edit.add_entries.iter().filter(|(set, entry)| leads_to_bound(held, *set, entry));
-        let late: Vec<_> = late.copied().collect();
-        self.add_entries(held, &late, &mut written)?;
-        self.open(held, &edit, &refused, &mut written)?;
-        self.close(held, &edit, &mut written)?;
-        if order == Order::NatLast || interim != wanted {
-            self.write_rules(&rules(&plan.node, &wanted), wanted, &mut written)?;
-        }
-        self.count_connections(held, Instant::now(), &mut written)?;
-        Ok(written)
-    }
-
-    /// Virtual servers of other programs where ours should be.
-    fn taken(&self, held: &Held, written: &mut Written) -> BTreeSet<VirtualServerId> {
-        let taken = held.foreign.keys().filter(|id| self.wanted.service(id).is_some());
-        let taken: BTreeSet<VirtualServerId> = taken.copied().collect();
-        for id in &taken {
-            let reason =
-                "another program has a virtual server there: remove it (ipvsadm -D) or change the Service";
-            written.rejected.push((format!("virtual server {id}"), reason.to_owned()));
-        }
-        taken
-    }
-
-    /// Virtual servers that are wanted and are not there.
-    fn unserved(&self, held: &Held, touched: Option<&Touched>) -> BTreeSet<VirtualServerId> {
-        let is_missing = |id: &&VirtualServerId| !held.services.contains_key(id);
-        match touched {
-            Some(touched) => {
-                let wanted = touched.services.iter().filter(|id| self.wanted.service(id).is_some());
-                wanted.filter(is_missing).copied().collect()
-            }
-            None => self.wanted.services().map(|(id, _)| id).filter(is_missing).copied().collect(),
-        }
-    }
-
-    fn compare(&self, held: &Held, touched: Option<&Touched>, withheld: &BTreeSet<VirtualServerId>) -> Edit {
-        let comparison = Comparison {
-            wanted: &self.wanted,
-            held,
-            draining: &self.draining,
-            excluded: &self.excluded,
-            withheld,
-        };
-        match touched {
-            Some(touched) => Edit::of_touched(&comparison, touched),
-            None => Edit::of_everything(&comparison),
-        }
-    }
-
     fn finish(
         &mut self,
         held: Held,
@@ -329,12 +248,15 @@ impl IpvsDataplane {
         let outcome = match origin {
             _ if written.is_nothing() => SyncOutcome::UpToDate,
             Origin::Change => SyncOutcome::Incremental,
-            Origin::Read { was_ours: true } => SyncOutcome::Rewritten,
+            // Real servers that have drained go at any time.
+            Origin::Verification if written.found.is_empty() => SyncOutcome::Incremental,
+            Origin::Verification | Origin::Read { was_ours: true } => SyncOutcome::Rewritten,
             Origin::Read { was_ours: false } => SyncOutcome::Created,
         };
         let mut notes = self.node_address_notes();
         if origin != Origin::Change {
             notes.extend(self.foreign_notes(&held));
+            notes.extend(self.forwarding_note());
         }
         self.held = Some(held);
         self.has_taken_over = true;
@@ -368,6 +290,13 @@ impl IpvsDataplane {
         (!others.is_empty()).then(note).into_iter().collect()
     }
 
+    /// Whether packets are forwarded is said again if that changes and comes back.
+    fn forwarding_note(&mut self) -> Option<Note> {
+        let is_off = self.family == IpFamily::V6 && !(self.kernel.forwards_ipv6)();
+        let was_off = std::mem::replace(&mut self.is_forwarding_off, is_off);
+        (is_off && !was_off).then(super::host::forwarding_note)
+    }
+
     /// Addresses of Services that this node has itself.
     fn node_address_notes(&mut self) -> Vec<Note> {
         let mut notes = Vec::new();
@@ -389,36 +318,37 @@ impl IpvsDataplane {
     }
 }
 
-/// When the rules are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// Before anything can be reached.
-    RulesFirst,
-    /// Table nat last, since its chains are those of another mode that still serves.
-    NatLast,
-}
-
-/// Whether an entry admits packets to an address that is bound: a listener of the host would answer them until there is a virtual
-/// server.
-fn leads_to_bound(held: &Held, set: AddressSet, entry: &SetEntry) -> bool {
-    match entry {
-        SetEntry::IpPort { ip, .. } => set.admits() && held.addresses.contains(ip),
-        SetEntry::Ip(_) | SetEntry::IpPortIp { .. } | SetEntry::IpPortNet { .. } | SetEntry::Port(_) => false,
-    }
-}
-
 fn rules_failed(error: ferrule_kernel::iptables::IptablesError) -> BackendError {
-    BackendError::new("syncing the iptables rules of ipvs mode").caused_by(error)
+    let is_about = |text: &str| error.rejected_line().is_some_and(|line| line.contains(text));
+    let doing = match () {
+        () if is_about("-m set ") => {
+            "syncing the iptables rules of ipvs mode; is the module there (modprobe xt_set)?"
+        }
+        () if is_about("-m ipvs ") => {
+            "syncing the iptables rules of ipvs mode; is the module there (modprobe xt_ipvs)?"
+        }
+        () => "syncing the iptables rules of ipvs mode",
+    };
+    BackendError::new(doing).caused_by(error)
 }
 
 impl Dataplane for IpvsDataplane {
     fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
         let is_reconfigured = self.take_options();
+        let delta = trigger.changed();
         match (self.held.take(), trigger) {
             (Some(held), Trigger::Changed(delta)) if !is_reconfigured => self.change(held, plan, delta),
+            (Some(held), Trigger::Verify { .. } | Trigger::Repair { .. })
+                if !is_reconfigured && !delta.node =>
+            {
+                self.held = Some(held);
+                self.verify_and_change(plan, delta)
+            }
             (held, Trigger::Changed(_) | Trigger::Verify { .. } | Trigger::Repair { .. }) => {
+                let origin = held.is_some().then_some(Origin::Change);
                 self.held = held;
-                self.read_and_correct(plan)
+                self.wanted = Wanted::from_plan(plan, &self.scheduler);
+                self.read_and_correct(plan, origin)
             }
         }
     }
@@ -449,11 +379,13 @@ impl Dataplane for IpvsDataplane {
             ours,
             foreign: self.foreign.clone(),
             host_addresses: &plan.node.host_addresses,
+            is_known_ours: self.has_taken_over,
             is_lenient: false,
         };
-        let (held, missing) =
+        let (mut held, missing) =
             Held::read(&mut self.kernel, &known).map_err(|error| error.in_family(self.family))?;
-        let taken: BTreeSet<VirtualServerId> = held.foreign.keys().copied().collect();
+        held.adopt_equal(&wanted);
+        let taken = wanted.with_siblings(held.foreign.keys().copied().collect());
         let comparison = Comparison {
             wanted: &wanted,
             held: &held,

@@ -61,19 +61,21 @@ pub(super) fn depart(
     let ids: Vec<VirtualServerId> = held.services.keys().copied().collect();
     let real = kernel.servers.all_real_servers(&ids).map_err(failed)?;
     let departure = Departure::new(&held, ids.into_iter().zip(real).collect(), connections);
-    kernel.servers.apply(&departure.quiet).map_err(failed)?;
+    let quieted = kernel.servers.apply(&departure.quiet).map_err(failed)?;
+    let mut problem = quieted.into_iter().filter_map(Result::err).find(|rejection| !rejection.is_not_found());
     // Where no mode has taken over, their next packets would find nothing either.
     if !departure.forgotten.is_empty() && connections == OpenConnections::LeftToEnd {
         forget(&departure.forgotten).map_err(failed)?;
     }
-    kernel.links.change(&held.link, &[], &departure.unbind).map_err(failed)?;
+    let unbound = kernel.links.change(&held.link, &[], &departure.unbind).map_err(failed)?;
+    problem = problem.or(unbound.into_iter().map(|(_, rejection)| rejection).next());
     let shut: Vec<SetChange<'_>> = departure
         .shut
         .iter()
         .map(|(set, entry)| SetChange { set: &known.specs[set.index()], entry: *entry, add: false })
         .collect();
     let outcomes = kernel.sets.apply(&shut).map_err(failed)?;
-    let (mut admitted, mut problem) = (BTreeSet::new(), None);
+    let mut admitted = BTreeSet::new();
     for ((_, entry), outcome) in departure.shut.iter().zip(outcomes) {
         if let Err(rejection) = outcome {
             admitted.insert(*entry);
@@ -83,10 +85,18 @@ pub(super) fn depart(
     // The others go now: without their entries the next pass would not know them.
     let gone = departure.gone.iter().filter(|id| !admitted.contains(&entry_of(id)));
     let gone: Vec<IpvsChange> = gone.copied().map(IpvsChange::DeleteService).collect();
-    let servers = kernel.servers.apply(&gone).map_err(failed)?.into_iter().flatten().count();
+    let mut servers = 0;
+    for outcome in kernel.servers.apply(&gone).map_err(failed)? {
+        match outcome {
+            Ok(()) => servers += 1,
+            Err(rejection) if rejection.is_not_found() => {}
+            Err(rejection) => problem = problem.or(Some(rejection)),
+        }
+    }
     match problem {
+        // What says that they are ours must not go before them.
         Some(rejection) => {
-            let doing = "shutting the ports of virtual servers that go";
+            let doing = "removing the virtual servers of ipvs mode";
             Err(BackendError::new(doing).caused_by(rejection))
         }
         None => Ok(Departed { servers, open: departure.open }),

@@ -65,8 +65,9 @@ impl Comparison<'_> {
                 set.leads_to_servers()
                     && self.withheld.contains(&VirtualServerId { address: ip, protocol, port })
             }
-            SetEntry::Port(port) => set.node_port_protocol().is_some_and(|of| {
-                self.withheld.iter().any(|id| id.port == port && id.protocol == of.number())
+            SetEntry::Port(port) => set.node_port_protocol().is_some_and(|protocol| {
+                let mut servers = self.wanted.node_port_servers(protocol, port).iter().peekable();
+                servers.peek().is_some() && servers.all(|id| self.withheld.contains(id))
             }),
             SetEntry::Ip(address) => self.is_unused(address),
             SetEntry::IpPortIp { .. } | SetEntry::IpPortNet { .. } => false,
@@ -131,20 +132,18 @@ impl Edit {
     }
 
     fn services<'a>(&mut self, compare: &Comparison<'_>, ids: impl Iterator<Item = &'a VirtualServerId>) {
-        let mut later = Vec::new();
         for id in ids {
             let wanted = compare.wanted.service(id).filter(|_| !compare.withheld.contains(id));
             match (wanted, compare.held.services.get(id)) {
                 (Some(wanted), held) => {
                     let changes = self.service(compare.draining, wanted, held);
-                    if wanted.is_urgent() { &mut self.services } else { &mut later }.extend(changes);
+                    self.services.extend(changes);
                 }
                 (None, Some(_)) if is_excluded(compare.excluded, id) => {}
                 (None, Some(_)) => self.delete_services.push(*id),
                 (None, None) => {}
             }
         }
-        self.services.append(&mut later);
     }
 
     /// What makes a virtual server and its real servers as they should be. Those that are too many retire.

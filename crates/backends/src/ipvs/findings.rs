@@ -24,6 +24,10 @@ impl Findings {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn append(&mut self, mut others: Self) {
         self.0.append(&mut others.0);
     }

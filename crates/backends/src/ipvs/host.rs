@@ -1,6 +1,7 @@
 //! What ipvs mode needs of the host before the first virtual server: a scheduler, settings, timeouts.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use ferrule_kernel::ipvs::{Ipvs as IpvsClient, IpvsChange, Timeouts, VirtualServer, VirtualServerId};
 use ferrule_kernel::netlink::{NetlinkError, Rejection};
@@ -14,6 +15,9 @@ use crate::{BackendError, IpvsOptions, Note, Severity};
 /// A virtual server at an address for documentation, by which a scheduler is tried, as kube-proxy does.
 const TRIAL: VirtualServerId =
     VirtualServerId { address: IpAddr::V4(Ipv4Addr::new(198, 51, 100, 0)), protocol: 6, port: 20000 };
+
+/// So many more ports are tried where something is left at the first.
+const OTHER_TRIALS: u16 = 7;
 
 /// Tries the scheduler and sets what the mode depends on.
 pub(super) fn prepare(options: &IpvsOptions) -> Result<Vec<Note>, BackendError> {
@@ -40,14 +44,14 @@ pub(super) fn try_scheduler(ipvs: &mut impl VirtualServers, name: &str) -> Resul
     if ipvs.list().map_err(failed)?.servers.iter().any(|seen| is_used(&seen.server.scheduler)) {
         return Ok(());
     }
-    let trial = VirtualServer { id: TRIAL, scheduler: scheduler.clone(), flags: 0, timeout: 0 };
-    let mut apply =
-        |change| ipvs.apply(&[change]).map_err(failed).map(|outcomes| outcomes.into_iter().collect());
-    // One that is there already is not ours to remove.
-    let tried: Result<(), Rejection> = match apply(IpvsChange::AddService(trial))? {
-        Ok(()) => apply(IpvsChange::DeleteService(TRIAL))?,
-        Err(rejection) => Err(rejection),
-    };
+    let mut tried = Ok(());
+    // One that is there already is not ours to remove: a process that was killed may have left it.
+    for port in TRIAL.port..=u16::MAX {
+        tried = try_at(ipvs, VirtualServerId { port, ..TRIAL }, &scheduler)?;
+        if !tried.as_ref().is_err_and(Rejection::is_there) || port - TRIAL.port >= OTHER_TRIALS {
+            break;
+        }
+    }
     match tried {
         Ok(()) => Ok(()),
         Err(rejection) if rejection.is_not_found() => Err(BackendError::new(format!(
@@ -55,9 +59,30 @@ pub(super) fn try_scheduler(ipvs: &mut impl VirtualServers, name: &str) -> Resul
              (modprobe ip_vs_{scheduler}) or choose another one (--ipvs-scheduler)"
         ))),
         Err(rejection) => {
-            let doing = format!("trying the IPVS scheduler {scheduler} with a virtual server at {TRIAL}");
+            let doing = format!(
+                "trying the IPVS scheduler {scheduler} with a virtual server at {TRIAL}; is one left there \
+                 (ipvsadm -D -t {}:{})?",
+                TRIAL.address, TRIAL.port
+            );
             Err(BackendError::new(doing).caused_by(rejection))
         }
+    }
+}
+
+/// Adds a virtual server and removes it.
+fn try_at(
+    ipvs: &mut impl VirtualServers,
+    id: VirtualServerId,
+    scheduler: &Arc<str>,
+) -> Result<Result<(), Rejection>, BackendError> {
+    let trial = VirtualServer { id, scheduler: Arc::clone(scheduler), flags: 0, timeout: 0 };
+    let mut apply = |change| {
+        let outcomes = ipvs.apply(&[change]).map_err(failed)?;
+        Ok::<Result<(), Rejection>, BackendError>(outcomes.into_iter().collect())
+    };
+    match apply(IpvsChange::AddService(trial))? {
+        Ok(()) => apply(IpvsChange::DeleteService(id)),
+        Err(rejection) => Ok(Err(rejection)),
     }
 }
 
@@ -113,14 +138,11 @@ fn reuse_mode(release: &str) -> ReuseMode {
 }
 
 /// Without forwarding the kernel drops what virtual servers of IPv6 send on.
-pub(super) fn forwarding_note() -> Option<Note> {
-    let forwarding = sysctl::read("net/ipv6/conf/all/forwarding").ok()?;
+pub(super) fn forwarding_note() -> Note {
     let message =
         "IPv6 forwarding is off: Services do not work over IPv6 (sysctl -w net.ipv6.conf.all.forwarding=1)";
-    (forwarding == "0").then(|| {
-        let note = Note::new(Severity::Warning, message).in_family(ferrule_model::IpFamily::V6);
-        note.as_event("IPv6ForwardingDisabled")
-    })
+    let note = Note::new(Severity::Warning, message).in_family(ferrule_model::IpFamily::V6);
+    note.as_event("IPv6ForwardingDisabled")
 }
 
 #[cfg(test)]

@@ -5,13 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ferrule_kernel::dummy::{Link, LinkClient};
-use ferrule_kernel::ipset::{IpSets, SetEntry, SetSpec};
+use ferrule_kernel::ipset::{IpSets, SeenSet, SetEntry, SetSpec};
 use ferrule_kernel::ipvs::{Ipvs as IpvsClient, SeenRealServer, VirtualServer, VirtualServerId};
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::port::{AddressSets, ServiceInterface, VirtualServers};
+use ferrule_kernel::sysctl;
 use ferrule_model::IpFamily;
 
 use super::sets::{AddressSet, SETS};
+use super::wanted::Wanted;
 use crate::BackendError;
 
 /// The interface that holds the service addresses.
@@ -24,9 +26,16 @@ pub(super) struct Kernel {
     pub servers: Box<dyn VirtualServers + Send>,
     pub sets: Box<dyn AddressSets + Send>,
     pub links: Box<dyn ServiceInterface + Send>,
+    /// Whether packets of IPv6 are forwarded.
+    pub forwards_ipv6: fn() -> bool,
 }
 
 impl Kernel {
+    pub(super) fn of(servers: IpvsClient, sets: IpSets, links: LinkClient) -> Self {
+        let forwards_ipv6 = || !sysctl::read("net/ipv6/conf/all/forwarding").is_ok_and(|value| value == "0");
+        Self { servers: Box::new(servers), sets: Box::new(sets), links: Box::new(links), forwards_ipv6 }
+    }
+
     /// The real kernel's.
     pub(super) fn open() -> Result<Self, BackendError> {
         let failed = |error: NetlinkError| BackendError::new("opening netlink sockets").caused_by(error);
@@ -35,7 +44,7 @@ impl Kernel {
         };
         let sets = IpSets::open().map_err(|error| BackendError::new(NO_SETS).caused_by(error))?;
         let links = LinkClient::open().map_err(failed)?;
-        Ok(Self { servers: Box::new(servers), sets: Box::new(sets), links: Box::new(links) })
+        Ok(Self::of(servers, sets, links))
     }
 }
 
@@ -83,6 +92,8 @@ pub(super) struct Known<'a> {
     pub foreign: BTreeSet<VirtualServerId>,
     /// The addresses of the node, where NodePorts are.
     pub host_addresses: &'a BTreeSet<IpAddr>,
+    /// Whether the interface is ours for certain: we have used it.
+    pub is_known_ours: bool,
     /// Whether an interface or set of ours that is another program's is skipped: nothing is to be written to it.
     pub is_lenient: bool,
 }
@@ -93,7 +104,20 @@ impl Held {
         let failed =
             |error: NetlinkError| BackendError::new("reading the state of ipvs mode").caused_by(error);
         let link = kernel.links.find(INTERFACE).map_err(failed)?;
-        let link = link.filter(|link| link.is_dummy() || !known.is_lenient);
+        let seen = kernel.sets.sets().map_err(failed)?;
+        let is_anothers = match &link {
+            Some(link) => {
+                !known.is_known_ours && is_anothers(&mut *kernel.links, link, &seen).map_err(failed)?
+            }
+            None => false,
+        };
+        let link = link.filter(|link| !known.is_lenient || link.is_dummy() && !is_anothers);
+        if is_anothers && link.as_ref().is_some_and(Link::is_dummy) {
+            return Err(BackendError::new(format!(
+                "the dummy device {INTERFACE} exists and has addresses that are not of Services: it is another program's, \
+                 remove or rename it (ip link set {INTERFACE} name …)"
+            )));
+        }
         if let Some(link) = link.as_ref().filter(|link| !link.is_dummy()) {
             let kind = link.kind.as_deref().unwrap_or("a device");
             return Err(BackendError::new(format!(
@@ -106,7 +130,6 @@ impl Held {
             Some(link) => of_family(kernel.links.addresses(link).map_err(failed)?, known.family),
             None => BTreeSet::new(),
         };
-        let seen = kernel.sets.sets().map_err(failed)?;
         let mut sets: [BTreeSet<SetEntry>; SETS] = Default::default();
         for set in AddressSet::ALL {
             let spec = &known.specs[set.index()];
@@ -170,6 +193,22 @@ impl Held {
         self.sets[set.index()].iter().any(is_of)
     }
 
+    /// Takes a virtual server that is just as we want it for ours.
+    pub(super) fn adopt_equal(&mut self, wanted: &Wanted) {
+        let is_equal = |id: &VirtualServerId, foreign: &HeldService| {
+            wanted.service(id).is_some_and(|wanted| {
+                let servers: BTreeSet<_> = wanted.real_servers().collect();
+                wanted.server == foreign.server
+                    && foreign.servers.keys().all(|server| servers.contains(server))
+            })
+        };
+        let equal: Vec<VirtualServerId> =
+            self.foreign.iter().filter(|(id, service)| is_equal(id, service)).map(|(id, _)| *id).collect();
+        for id in equal {
+            self.services.extend(self.foreign.remove_entry(&id));
+        }
+    }
+
     /// Which sets have entries, by [`AddressSet::index`].
     pub(super) fn filled(&self) -> [bool; SETS] {
         AddressSet::ALL.map(|set| !self.sets[set.index()].is_empty())
@@ -194,7 +233,12 @@ impl Missing {
         for set in &self.sets {
             let spec = &specs[set.index()];
             kernel.sets.create(spec).map_err(|error| {
-                BackendError::new(format!("making the address set {}", spec.name)).caused_by(error)
+                BackendError::new(format!(
+                    "making the address set {}; is the module there (modprobe {})?",
+                    spec.name,
+                    module_of(spec)
+                ))
+                .caused_by(error)
             })?;
         }
         if self.link {
@@ -224,6 +268,11 @@ fn of_family(addresses: Vec<IpAddr>, family: IpFamily) -> BTreeSet<IpAddr> {
     addresses.into_iter().filter(|ip| IpFamily::of(*ip) == family).collect()
 }
 
+/// The kernel's module for a type of set: `ip_set_hash_ipport`.
+fn module_of(spec: &SetSpec) -> String {
+    format!("ip_set_{}", spec.set_type.name().replace(':', "_").replace(',', ""))
+}
+
 fn other_set(spec: &SetSpec, is: &str) -> BackendError {
     let SetSpec { name, set_type, .. } = spec;
     BackendError::new(format!(
@@ -231,6 +280,23 @@ fn other_set(spec: &SetSpec, is: &str) -> BackendError {
          program's, destroy or rename it (ipset rename {name} …)",
         set_type.name()
     ))
+}
+
+/// Whether a dummy of our name is another program's. One of ours, or kube-proxy's, has addresses of single hosts, and has them only
+/// beside sets.
+pub(super) fn is_anothers(
+    links: &mut dyn ServiceInterface,
+    link: &Link,
+    sets: &[SeenSet],
+) -> Result<bool, NetlinkError> {
+    if links.has_networks(link)? {
+        return Ok(true);
+    }
+    let is_ours = |name: &str| {
+        IpFamily::BOTH.into_iter().any(|family| AddressSet::ALL.iter().any(|set| set.name(family) == name))
+    };
+    let has_sets = sets.iter().any(|set| is_ours(&set.name));
+    Ok(!has_sets && !links.addresses(link)?.is_empty())
 }
 
 /// A name that is shared by every virtual server.

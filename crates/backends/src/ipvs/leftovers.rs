@@ -2,20 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use ferrule_kernel::conntrack::{Conntrack, FlowFilter, FlowQuery, UDP};
-use ferrule_kernel::dummy::LinkClient;
+use ferrule_kernel::dummy::{Link, LinkClient};
 use ferrule_kernel::interfaces;
-use ferrule_kernel::ipset::{IpSets, SeenSet, SetSpec};
+use ferrule_kernel::ipset::{BUSY, IpSets, SeenSet, SetSpec};
 use ferrule_kernel::ipvs::{Ipvs as IpvsClient, VirtualServerId};
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::port::{AddressSets as _, ServiceInterface as _};
 use ferrule_model::IpFamily;
 
 use super::departure::{Departed, depart};
-use super::kernel::{INTERFACE, Kernel, Known};
+use super::kernel::{INTERFACE, Kernel, Known, is_anothers};
 use super::sets::specs;
 use crate::{BackendError, OpenConnections, table_family};
+
+/// How long the kernel may take to free rules that used sets, after the commit that removed them: a second.
+const PAUSES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Removes the virtual servers that ipvs mode left, each with its address.
 ///
@@ -49,6 +54,7 @@ fn depart_family(
         ours: BTreeSet::new(),
         foreign: BTreeSet::new(),
         host_addresses,
+        is_known_ours: false,
         is_lenient: true,
     };
     depart(kernel, &known, connections, &mut |services| forget_flows(family, services))
@@ -72,8 +78,29 @@ pub fn remove_sets() -> Result<usize, BackendError> {
     let ours: Vec<SetSpec> = IpFamily::BOTH.into_iter().flat_map(specs).collect();
     let is_ours = |set: &SeenSet| ours.iter().any(|spec| set.name == *spec.name && set.is_as(spec));
     let found: Vec<SeenSet> = sets.sets().map_err(failed)?.into_iter().filter(is_ours).collect();
-    // One that another program's rule uses stays.
-    Ok(found.iter().filter(|set| sets.destroy(&set.name).is_ok()).count())
+    let mut pauses = PAUSES;
+    let mut removed = 0;
+    for set in &found {
+        removed += usize::from(destroy(&mut sets, &set.name, &mut pauses).map_err(failed)?);
+    }
+    Ok(removed)
+}
+
+/// Destroys a set, unless a rule uses it: one of another program, so that it stays, or one of ours that the kernel is about to free.
+fn destroy(sets: &mut IpSets, name: &str, pauses: &mut usize) -> Result<bool, NetlinkError> {
+    loop {
+        match sets.destroy(name) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.rejection().is_none_or(|rejection| rejection.errno != BUSY) => {
+                return Err(error);
+            }
+            Err(_) if *pauses == 0 => return Ok(false),
+            Err(_) => {
+                *pauses -= 1;
+                std::thread::park_timeout(PAUSE);
+            }
+        }
+    }
 }
 
 /// None if this kernel has no sets.
@@ -86,12 +113,12 @@ fn open_sets() -> Result<Option<IpSets>, NetlinkError> {
 
 /// Removes the interface; returns how many there were.
 pub(super) fn remove_interface() -> Result<usize, BackendError> {
-    let removed = LinkClient::open().and_then(|mut links| {
-        match links.find(INTERFACE)?.filter(ferrule_kernel::dummy::Link::is_dummy) {
-            Some(link) => links.delete(&link).map(|()| 1),
-            None => Ok(0),
-        }
-    });
+    let seen = || open_sets()?.map_or(Ok(Vec::new()), |mut sets| sets.sets());
+    let removed =
+        LinkClient::open().and_then(|mut links| match links.find(INTERFACE)?.filter(Link::is_dummy) {
+            Some(link) if !is_anothers(&mut links, &link, &seen()?)? => links.delete(&link).map(|()| 1),
+            _ => Ok(0),
+        });
     removed.map_err(|error| BackendError::new("removing the interface of ipvs mode").caused_by(error))
 }
 
@@ -99,5 +126,5 @@ pub(super) fn remove_interface() -> Result<usize, BackendError> {
 fn open_kernel(servers: IpvsClient) -> Result<Option<Kernel>, NetlinkError> {
     let Some(sets) = open_sets()? else { return Ok(None) };
     let links = LinkClient::open()?;
-    Ok(Some(Kernel { servers: Box::new(servers), sets: Box::new(sets), links: Box::new(links) }))
+    Ok(Some(Kernel::of(servers, sets, links)))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ferrule_kernel::iptables::{Block, Mark, RuleBuilder, RuleText};
 use ferrule_model::{IpFamily, Protocol};
@@ -45,7 +46,7 @@ pub(super) struct ClosedToNode {
 pub(super) struct RuleInput {
     /// The sets that have entries, by [`AddressSet::index`]: rules about others are left out.
     pub filled: [bool; SETS],
-    pub closed_to_node: BTreeSet<ClosedToNode>,
+    pub closed_to_node: Arc<BTreeSet<ClosedToNode>>,
 }
 
 impl RuleInput {
@@ -53,7 +54,9 @@ impl RuleInput {
     pub(super) fn or(&self, other: &Self) -> Self {
         let mut both = self.clone();
         both.filled.iter_mut().zip(other.filled).for_each(|(filled, other)| *filled |= other);
-        both.closed_to_node.extend(&other.closed_to_node);
+        if !other.closed_to_node.is_subset(&both.closed_to_node) {
+            Arc::make_mut(&mut both.closed_to_node).extend(other.closed_to_node.iter());
+        }
         both
     }
 }

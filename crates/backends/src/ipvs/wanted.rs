@@ -20,6 +20,9 @@ const PERSISTENT: u32 = 0x1;
 /// Scheduler `mh`: the hash covers the client's port.
 const HASH_PORTS: u32 = 0x10;
 
+/// Where name servers answer.
+const DNS_PORT: u16 = 53;
+
 /// What there should be.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
@@ -32,8 +35,10 @@ pub(super) struct Wanted {
     /// With the number of those that ask for an entry.
     sets: [BTreeMap<SetEntry, u32>; SETS],
     addresses: BTreeSet<IpAddr>,
-    closed_to_node: BTreeSet<ClosedToNode>,
+    closed_to_node: Arc<BTreeSet<ClosedToNode>>,
     on_node: BTreeMap<IpAddr, ServicePortName>,
+    /// The frontends that are served first.
+    urgent: BTreeSet<FrontendKey>,
 }
 
 /// A virtual server that should be there.
@@ -41,7 +46,6 @@ pub(super) struct Wanted {
 pub(super) struct WantedService {
     pub server: VirtualServer,
     pub pool: Option<Arc<Pool>>,
-    pub owner: ServicePortName,
 }
 
 /// What changed, so that nothing else need be compared.
@@ -71,15 +75,6 @@ impl WantedService {
     /// Whether this is one of them.
     pub(super) fn has_server(&self, server: &SocketAddr) -> bool {
         self.real_servers().any(|wanted| wanted == *server)
-    }
-
-    /// Whether it is among the first to be served: nothing works without the API server and DNS.
-    pub(super) fn is_urgent(&self) -> bool {
-        let service = &self.owner.service;
-        matches!(
-            (service.namespace(), service.name()),
-            ("default", "kubernetes") | ("kube-system", "kube-dns")
-        )
     }
 }
 
@@ -149,6 +144,44 @@ impl Wanted {
         self.services.range(at(0, 0)..=at(u8::MAX, u16::MAX)).map(|(id, _)| id)
     }
 
+    /// The virtual servers of a NodePort, one for each address.
+    pub(super) fn node_port_servers(&self, protocol: Protocol, port: u16) -> &[VirtualServerId] {
+        let objects = self.frontends.get(&FrontendKey::NodePort(protocol, port));
+        objects.map_or(&[], |objects| objects.services.as_slice())
+    }
+
+    /// With the other virtual servers of their NodePorts: one entry of a set stands for all of these, so that without it none may
+    /// be there.
+    pub(super) fn with_siblings(&self, mut ids: BTreeSet<VirtualServerId>) -> BTreeSet<VirtualServerId> {
+        let claims = ids.iter().filter_map(|id| self.services.get(id)).flatten();
+        let is_node_port = |key: &&FrontendKey| matches!(key, FrontendKey::NodePort(..));
+        let keys: BTreeSet<FrontendKey> = claims.map(|(key, _)| key).filter(is_node_port).copied().collect();
+        let objects = keys.iter().filter_map(|key| self.frontends.get(key));
+        ids.extend(objects.flat_map(|objects| objects.services.iter().copied()));
+        ids
+    }
+
+    /// What is written first: nothing works without the API server and DNS.
+    pub(super) fn urgent(&self) -> Touched {
+        let mut touched = Touched::default();
+        let addresses = self.urgent.iter().filter_map(|key| match key {
+            FrontendKey::Address(address, ..) | FrontendKey::UnmatchedPorts(address) => Some(*address),
+            FrontendKey::NodePort(..) | FrontendKey::LoopbackNodePort(..) => None,
+        });
+        // All of an address: it is bound for all of its ports at once.
+        let addresses: BTreeSet<IpAddr> = addresses.collect();
+        let ids = addresses.iter().flat_map(|address| self.services_at(*address));
+        let claims = ids.filter_map(|id| self.services.get(id)).flatten().map(|(key, _)| *key);
+        let keys: BTreeSet<FrontendKey> =
+            claims.chain(addresses.iter().map(|address| FrontendKey::UnmatchedPorts(*address))).collect();
+        for objects in keys.iter().filter_map(|key| self.frontends.get(key)) {
+            touched.services.extend(&objects.services);
+            touched.entries.extend(&objects.entries);
+            touched.addresses.extend(objects.address);
+        }
+        touched
+    }
+
     /// Whether a set should have an entry.
     pub(super) fn has_entry(&self, set: AddressSet, entry: &SetEntry) -> bool {
         self.sets[set.index()].contains_key(entry)
@@ -172,7 +205,7 @@ impl Wanted {
     /// What the rules depend on.
     pub(super) fn rule_input(&self) -> RuleInput {
         let filled = AddressSet::ALL.map(|set| !self.sets[set.index()].is_empty());
-        RuleInput { filled, closed_to_node: self.closed_to_node.clone() }
+        RuleInput { filled, closed_to_node: Arc::clone(&self.closed_to_node) }
     }
 
     fn set_frontend(
@@ -200,8 +233,13 @@ impl Wanted {
             self.addresses.insert(address);
             touched.addresses.insert(address);
         }
-        self.closed_to_node.extend(objects.closed_to_node);
+        if let Some(closed) = objects.closed_to_node {
+            Arc::make_mut(&mut self.closed_to_node).insert(closed);
+        }
         if let Some(frontend) = now {
+            if is_urgent(key, frontend) {
+                self.urgent.insert(key);
+            }
             self.frontends.insert(key, objects);
             self.note_node_address(plan, key, frontend);
         }
@@ -238,8 +276,9 @@ impl Wanted {
             touched.addresses.insert(address);
         }
         if let Some(closed) = was.closed_to_node {
-            self.closed_to_node.remove(&closed);
+            Arc::make_mut(&mut self.closed_to_node).remove(&closed);
         }
+        self.urgent.remove(&key);
     }
 
     fn wanted_service(&self, plan: &FamilyPlan, id: VirtualServerId, frontend: &Frontend) -> WantedService {
@@ -256,7 +295,7 @@ impl Wanted {
         let pool = scope.and_then(|scope| plan.pool(&frontend.owner, scope)).cloned();
         let timeout = affinity.unwrap_or_default();
         let server = VirtualServer { id, scheduler: Arc::clone(&self.scheduler), flags, timeout };
-        WantedService { server, pool, owner: frontend.owner.clone() }
+        WantedService { server, pool }
     }
 
     fn count_hairpins(
@@ -283,6 +322,16 @@ impl Wanted {
             entries.remove(&entry);
         }
         touched.entries.insert((set, entry));
+    }
+}
+
+/// The API server by its cluster IP, and DNS, whose Service has another name in some clusters.
+fn is_urgent(key: FrontendKey, frontend: &Frontend) -> bool {
+    let service = &frontend.owner.service;
+    match (service.namespace(), service.name()) {
+        ("default", "kubernetes") => true,
+        ("kube-system", name) => name.contains("dns") || matches!(key, FrontendKey::Address(_, _, DNS_PORT)),
+        _ => false,
     }
 }
 

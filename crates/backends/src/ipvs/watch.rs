@@ -92,7 +92,11 @@ fn drifts(families: &[WatchedAddresses], events: &InterfaceEvents) -> Vec<RuleEv
 fn drift(watched: &WatchedAddresses, events: &InterfaceEvents) -> Option<RuleEvent> {
     let family = watched.family;
     let of_family = |ip: &&IpAddr| IpFamily::of(**ip) == family;
-    let removed = events.removed.iter().filter(of_family).find(|ip| watched.bound.contains(**ip));
+    let is_back = |ip: &IpAddr| events.added.contains(ip);
+    let mut lost = events.removed.iter().filter(of_family).filter(|ip| watched.bound.contains(**ip));
+    let removed = lost.clone().find(|ip| !is_back(ip));
+    // Gone and back, by ourselves perhaps.
+    let is_doubtful = lost.any(is_back);
     let added = events.added.iter().filter(of_family).find(|ip| !watched.bound.contains(**ip));
     let what = match (removed, added) {
         // There was nothing to lose, but the interface is another one now.
@@ -100,6 +104,7 @@ fn drift(watched: &WatchedAddresses, events: &InterfaceEvents) -> Option<RuleEve
         _ if events.link_gone => format!("interface {INTERFACE} removed"),
         (Some(address), _) => format!("address {address} of {INTERFACE} removed"),
         (None, Some(address)) => format!("address {address} of {INTERFACE} added"),
+        (None, None) if is_doubtful => return Some(RuleEvent::Verify(Some(family))),
         (None, None) => return None,
     };
     Some(RuleEvent::Drift(Drift { family, what, by: None }))

@@ -256,7 +256,30 @@ impl IpvsDataplane {
         general(refused.iter().map(|(_, rejection)| rejection))
     }
 
+    /// Changes virtual servers and their real servers. New virtual servers come first: where the kernel takes one for there already, it
+    /// is another program's, and gets no real servers of ours.
     pub(super) fn change_services(
+        &mut self,
+        held: &mut Held,
+        changes: &[IpvsChange],
+        written: &mut Written,
+    ) -> Result<(), BackendError> {
+        let is_new = |change: &&IpvsChange| matches!(change, IpvsChange::AddService(_));
+        let new: Vec<IpvsChange> = changes.iter().filter(is_new).cloned().collect();
+        if new.is_empty() {
+            return self.apply_to_services(held, changes, written);
+        }
+        let made = self.apply_to_services(held, &new, written);
+        let is_there = |change: &&IpvsChange| match change {
+            IpvsChange::AddService(_) => false,
+            IpvsChange::AddServer { service, .. } => held.services.contains_key(service),
+            _ => true,
+        };
+        let rest: Vec<IpvsChange> = changes.iter().filter(is_there).cloned().collect();
+        made.and(self.apply_to_services(held, &rest, written))
+    }
+
+    fn apply_to_services(
         &mut self,
         held: &mut Held,
         changes: &[IpvsChange],
@@ -278,6 +301,7 @@ impl IpvsDataplane {
                     continue;
                 }
                 Err(rejection) if is_out_of_step(held, change, &rejection) => {
+                    self.learn_foreign(held, change);
                     let doing = format!("writing {}, which another program changed", described(change));
                     problem.get_or_insert_with(|| BackendError::new(doing).caused_by(rejection));
                     continue;
@@ -291,6 +315,15 @@ impl IpvsDataplane {
         }
         written.count(made, removed);
         problem.map_or(Ok(()), Err)
+    }
+
+    /// What is in the place of a virtual server that we wanted to add is not ours, though our sets name that place by now.
+    fn learn_foreign(&mut self, held: &Held, change: &IpvsChange) {
+        if let IpvsChange::AddService(server) = change
+            && !held.services.contains_key(&server.id)
+        {
+            self.foreign.insert(server.id);
+        }
     }
 
     /// The kernel took a change.

@@ -10,7 +10,7 @@ use ferrule_kernel::port::NftReader as _;
 use ferrule_kernel::port::NftTables;
 use ferrule_kernel::probe::{Findings, ProbeError, probe};
 use ferrule_model::{IpFamily, PerFamily};
-use ferrule_plan::{FamilyPlan, LoopbackNodePorts, ProxyMode, Quirks};
+use ferrule_plan::{FamilyPlan, FrontendKey, LoopbackNodePorts, ProxyMode, Quirks};
 
 use super::metrics::{CLEANUP_FAILURES, METRICS, POOLS_WITHOUT_AFFINITY, SYNC_FAILURES};
 use super::watch::OurTable;
@@ -20,8 +20,8 @@ use crate::foreign_commits::{self, Own};
 use crate::loopback::{self, LoopbackRelay};
 use crate::metrics::{MetricDeclaration, Sample, count};
 use crate::{
-    Backend, BackendError, Dataplane, InUse, Leftover, ModeOptions, Note, Opened, Patch, Probe, Rights,
-    RuleEventSink, Severity, SyncReport, Trigger,
+    Backend, BackendError, Dataplane, HeldFrontend, InUse, KernelReader, Leftover, ModeOptions, Note, Opened,
+    Patch, Probe, Rights, RuleEventSink, Severity, SyncReport, Trigger,
 };
 use ferrule_model::with_causes;
 
@@ -91,6 +91,13 @@ impl Backend for Nftables {
         Ok(Opened { dataplanes, notes })
     }
 
+    fn reader(&self, _: &ModeOptions) -> Option<KernelReader> {
+        Some(KernelReader::new(|family| {
+            let client = NftClient::open(table_family(family)).map_err(unopened)?;
+            Ok(Box::new(TableDataplane::new(family, Reconciler::new(client))))
+        }))
+    }
+
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
         self.loopback.log.pass_to(&sink);
         let own = Own { portids: self.portids.clone(), subscription: Subscription::default() };
@@ -157,6 +164,11 @@ impl<K: NftTables + Send> Dataplane for TableDataplane<K> {
 
     fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
         self.reconciler.diff(plan).map_err(|error| self.failed(error))
+    }
+
+    /// Compiles the frontend alone, so that only sets are read that it is in.
+    fn held(&mut self, plan: &FamilyPlan, key: Option<&FrontendKey>) -> Result<HeldFrontend, BackendError> {
+        self.reconciler.held(plan, key).map_err(|error| self.failed(error))
     }
 
     fn verify_interval(&self) -> Option<Duration> {

@@ -18,6 +18,7 @@
 mod adopt;
 mod apply;
 mod commit;
+mod held;
 mod observed;
 mod patch;
 mod rewrite;

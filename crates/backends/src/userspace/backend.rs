@@ -5,22 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferrule_kernel::iptables::{AccessPolicy, TableAccess, legacy};
-use ferrule_kernel::nft::Subscription;
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 use ferrule_relay::{Relay, RelayOptions};
 
-use super::dataplane::{AnyTables, Parts, UserspaceDataplane};
-use super::handover::Handover;
+use super::dataplane::{Parts, UserspaceDataplane};
+use super::handover::{self, Handover};
 use super::metrics::{METRICS, scrape_sources};
 use super::portals::Portals;
 use super::rules::{CHAINS, JUMPS};
 use super::sockets::Sockets;
 use super::steering;
 use crate::family::table_family;
-use crate::foreign_commits::{self, Own};
 use crate::metrics::{MetricDeclaration, ScrapeSource};
-use crate::static_rules::{StaticWatch, WatchedTables};
+use crate::static_rules::{self, OpenedTables};
 use crate::{
     Advice, Backend, BackendError, InUse, Leftover, ModeChoice, ModeOptions, Note, Opened, Probe, Rights,
     RuleEventSink, Severity, UserspaceOptions, iptables,
@@ -30,7 +28,7 @@ use crate::{
 const DRAIN_TIME: Duration = Duration::from_secs(25);
 /// What kube-proxy asked for: some thirty thousand connections.
 const DESCRIPTORS: u64 = 64_000;
-/// Left to the API server, health checks, rules and listening sockets, so that clients cannot bring them down.
+/// Left to the API server, health checks and rules, so that clients cannot bring them down. Listening sockets come on top.
 pub(crate) const RESERVED_DESCRIPTORS: u64 = 4096;
 
 /// userspace mode.
@@ -39,15 +37,9 @@ pub struct Userspace {
     policy: AccessPolicy,
     access: Option<PerFamily<TableAccess>>,
     relay: Option<Arc<Relay>>,
-    opened: Vec<OpenedFamily>,
+    opened: Vec<OpenedTables>,
     log: RelayLog,
     handover: Handover,
-}
-
-struct OpenedFamily {
-    family: IpFamily,
-    access: TableAccess,
-    portid: Option<u32>,
 }
 
 impl Backend for Userspace {
@@ -108,7 +100,7 @@ impl Backend for Userspace {
                 listen_ip,
                 sync_period: options.sync_period,
             });
-            self.opened.push(OpenedFamily { family, access: *access, portid: dataplane.portid() });
+            self.opened.push(OpenedTables { family, access: *access, portid: dataplane.portid() });
             opened.dataplanes.set(family, Box::new(dataplane));
         }
         self.relay = Some(relay);
@@ -128,19 +120,7 @@ impl Backend for Userspace {
         }
         let all = self.opened.iter().map(|opened| opened.family).collect();
         steering::watch(all, Arc::clone(&sink))?;
-        let mut families: Vec<WatchedTables<AnyTables>> = Vec::new();
-        for opened in self.opened.iter().filter(|opened| opened.portid.is_some()) {
-            let reader = opened.access.open().map_err(|error| iptables::unopened(opened.family, error))?;
-            families.push(WatchedTables { family: opened.family, reader });
-        }
-        // Where the kernel does not announce changes, rules are verified every period.
-        if families.is_empty() {
-            return Ok(());
-        }
-        let portids = self.opened.iter().filter_map(|opened| opened.portid).collect();
-        let own = Own { portids, subscription: Subscription::default() };
-        let watch = StaticWatch { families, chains: CHAINS.into_iter().collect(), jumps: &JUMPS };
-        foreign_commits::watch(own, watch, sink)
+        static_rules::watch(&self.opened, CHAINS, &JUMPS, sink)
     }
 
     fn shutdown_grace(&self) -> Duration {
@@ -155,19 +135,18 @@ impl Backend for Userspace {
     }
 
     fn in_use(&self) -> InUse {
-        let mut iptables = PerFamily::default();
-        for opened in &self.opened {
-            iptables.set(opened.family, opened.access);
-        }
-        InUse { mode: self.mode(), iptables }
+        static_rules::in_use(self.mode(), &self.opened)
     }
 
     fn remove_leftovers(&self, in_use: Option<&InUse>) -> Result<Vec<Leftover>, BackendError> {
         if in_use.is_some_and(|in_use| in_use.mode == self.mode()) {
             return Ok(Vec::new());
         }
-        let removed = iptables::remove_userspace_leftovers()?;
-        Ok(vec![Leftover { mode: ProxyMode::Userspace, what: "chains", objects: removed.chains }])
+        let removed = iptables::remove_userspace_leftovers();
+        // Whether a rule still leads to them or not: no process would accept what comes there.
+        let sockets = handover::discard_stored();
+        let leftover = |what, objects| Leftover { mode: ProxyMode::Userspace, what, objects };
+        Ok(vec![leftover("chains", removed?.chains), leftover("sockets that systemd kept", sockets)])
     }
 }
 

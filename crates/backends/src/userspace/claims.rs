@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use ferrule_model::{IpFamily, ServicePortName};
 
-use super::handover::{Handover, claim_name};
+use super::handover::Turn;
 use super::portals::{Socket, SocketError};
+use super::socket_names::claim_name;
 use super::sockets::{adopted as adopted_socket, open};
 use super::wanted::Claim;
 
@@ -37,19 +38,16 @@ impl Claims {
     pub(super) fn update(
         &mut self,
         wanted: &BTreeMap<Claim, ServicePortName>,
-        before: &Handover,
+        turn: &mut Turn<'_>,
     ) -> Vec<FailedClaim> {
         // Another claim may need the port of one that goes.
-        for claim in self.held.keys().filter(|claim| !wanted.contains_key(claim)) {
-            before.forget(&claim_name(self.family, claim));
-        }
-        self.held.retain(|claim, _| wanted.contains_key(claim));
+        self.release_others(wanted, turn);
         let mut failed = Vec::new();
         for (claim, owner) in wanted {
             if self.held.contains_key(claim) {
                 continue;
             }
-            match self.take(claim, before) {
+            match self.take(claim, turn) {
                 Ok(socket) => drop(self.held.insert(claim.clone(), socket)),
                 Err(error) => {
                     failed.push(FailedClaim { claim: claim.clone(), owner: owner.clone(), error });
@@ -59,20 +57,25 @@ impl Claims {
         failed
     }
 
-    fn take(&self, claim: &Claim, before: &Handover) -> Result<Socket, SocketError> {
+    /// Releases what is not wanted.
+    pub(super) fn release_others(&mut self, wanted: &BTreeMap<Claim, ServicePortName>, turn: &mut Turn<'_>) {
+        for claim in self.held.keys().filter(|claim| !wanted.contains_key(claim)) {
+            turn.forget(&claim_name(self.family, claim));
+        }
+        self.held.retain(|claim, _| wanted.contains_key(claim));
+    }
+
+    fn take(&self, claim: &Claim, turn: &mut Turn<'_>) -> Result<Socket, SocketError> {
         let address = SocketAddr::new(self.address(claim), claim.port);
-        let adopted = before.adopt(&claim_name(self.family, claim));
+        let adopted = turn.adopt(&claim_name(self.family, claim));
         let adopted = adopted.and_then(|socket| adopted_socket(claim.protocol, socket));
         let adopted = adopted.filter(|socket| socket.local_addr().is_ok_and(|bound| bound == address));
         adopted.map_or_else(|| open(claim.protocol, address), Ok)
     }
 
-    /// Another descriptor of each claim, for the next process.
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = (String, OwnedFd)> {
-        let named = |(claim, socket): (&Claim, &Socket)| {
-            Some((claim_name(self.family, claim), socket.try_clone().ok()?))
-        };
-        self.held.iter().filter_map(named)
+    /// All sockets, for the next process.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = (&Claim, BorrowedFd<'_>)> {
+        self.held.iter().map(|(claim, socket)| (claim, socket.as_fd()))
     }
 
     fn address(&self, claim: &Claim) -> IpAddr {

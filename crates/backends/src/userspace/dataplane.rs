@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use ferrule_kernel::iptables::IptablesError;
@@ -9,30 +10,33 @@ use ferrule_kernel::port::XTables;
 use ferrule_model::{IpFamily, with_causes};
 use ferrule_plan::{FamilyPlan, FrontendKey, PlanDelta, StaleFlows};
 
+use super::RESERVED_DESCRIPTORS;
 use super::claims::Claims;
-use super::handover::{Handover, portal_name};
+use super::handover::{Handover, Turn};
 use super::host_address::HostAddress;
 use super::portals::{Portals, Socket, SocketError};
 use super::rules::{RuleInput, rules};
+use super::socket_names::{claim_name, portal_name};
 use super::sockets::Sockets;
 use super::steering::Steering;
 use super::wanted::{Claim, Destination, PortalId, Route, Wanted, spec};
 use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::metrics::Sample;
-use crate::static_rules::{StaticRules, StaticTables};
+use crate::static_rules::{AnyTables, StaticRules, StaticTables};
 use crate::{BackendError, Cost, Dataplane, Patch, Rejected, SyncOutcome, SyncReport, Trigger};
 
-/// One family's tables, whatever they are read and written by.
-pub(super) type AnyTables = Box<dyn XTables + Send>;
-
 /// One family in userspace mode.
-pub(super) struct UserspaceDataplane {
+pub(super) struct UserspaceDataplane<T = AnyTables> {
     family: IpFamily,
-    tables: StaticTables<AnyTables>,
+    tables: StaticTables<T>,
     portals: Portals<PortalId>,
+    /// Sockets that are not served yet, since the rules that lead to them could not be written.
+    bound: Bound,
     sockets: Sockets,
     claims: Claims,
     handover: Handover,
+    /// The last time that the sockets came back and were served here again.
+    returns: u64,
     /// The address that sockets are bound to, unless they are bound to all.
     listen_ip: Option<IpAddr>,
     host_address: HostAddress,
@@ -53,10 +57,12 @@ struct BoundSocket {
     is_new: bool,
 }
 
+type Bound = BTreeMap<PortalId, BoundSocket>;
+
 /// What a family is made of.
-pub(super) struct Parts {
+pub(super) struct Parts<T = AnyTables> {
     pub family: IpFamily,
-    pub tables: AnyTables,
+    pub tables: T,
     pub portals: Portals<PortalId>,
     pub sockets: Sockets,
     pub handover: Handover,
@@ -64,17 +70,19 @@ pub(super) struct Parts {
     pub sync_period: Duration,
 }
 
-impl UserspaceDataplane {
+impl<T: XTables> UserspaceDataplane<T> {
     /// Opens, reads and writes nothing yet.
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(super) fn new(parts: Parts<T>) -> Self {
         let Parts { family, tables, portals, sockets, handover, listen_ip, sync_period } = parts;
         Self {
             family,
             tables: StaticTables::new(tables),
             portals,
             sockets,
+            bound: Bound::new(),
             claims: Claims::new(family),
             handover,
+            returns: 0,
             listen_ip,
             host_address: HostAddress::new(family),
             sync_period,
@@ -101,27 +109,32 @@ impl UserspaceDataplane {
     }
 
     /// Sockets first, then the rules that lead to them; sockets that no rule leads to any more last.
-    fn bring_in_line(&mut self, plan: &FamilyPlan) -> Result<SyncReport, BackendError> {
+    fn bring_in_line(&mut self, plan: &FamilyPlan, turn: &mut Turn<'_>) -> Result<SyncReport, BackendError> {
         let is_first = self.wanted.take().is_none();
         let wanted = Wanted::from_plan(plan);
-        self.handover.begin();
         let mut rejected = unserved(&wanted);
-        let bound = self.bind(&wanted, &mut rejected);
-        let routes = self.claim(&wanted, &mut rejected);
-        let rules = self.rules(plan, &routes, &bound);
+        self.bind(&wanted, turn, &mut rejected);
+        let routes = self.claim(&wanted, turn, &mut rejected);
+        let rules = self.rules(plan, &routes);
         let correction = match self.tables.sync(&rules) {
             Ok(correction) => correction,
             Err(error) => {
-                self.release(&bound);
+                // The next process gets what was taken over, even if it is not served here.
+                self.publish(turn);
                 return Err(self.failed(error));
             }
         };
-        let mut written = self.serve(&wanted, bound, &mut rejected);
+        let mut written = self.serve(&wanted, turn, &mut rejected);
+        if self.returns != turn.returns() {
+            self.portals.accept_again();
+            self.returns = turn.returns();
+        }
         let is_repair = !correction.is_empty() && self.rules.as_ref() == Some(&rules);
         self.rules = Some(rules);
         written += correction.objects;
-        let removed = self.close(&wanted);
-        self.publish();
+        let removed = self.close(&wanted, turn);
+        self.publish(turn);
+        turn.close_rest(self.family);
         self.portals.purge_expired();
         self.wanted = Some(wanted);
         let outcome = match (written + removed, is_first) {
@@ -132,8 +145,7 @@ impl UserspaceDataplane {
         };
         let commits = usize::from(!correction.is_empty());
         let rejected = self.report_rejected(rejected);
-        let quarantined = rejected.len();
-        let notes = self.handover.take_notes();
+        let (quarantined, notes) = (rejected.len(), turn.take_notes());
         Ok(SyncReport {
             written,
             removed,
@@ -146,75 +158,90 @@ impl UserspaceDataplane {
         })
     }
 
+    /// Another process serves. What no Service needs is closed here, too: as long as one process has it open, it is taken.
+    fn stand_by(&mut self, plan: &FamilyPlan, turn: &mut Turn<'_>) -> SyncReport {
+        let wanted = Wanted::from_plan(plan);
+        self.claims.release_others(&wanted.claims, turn);
+        self.close(&wanted, turn);
+        SyncReport::default()
+    }
+
     /// Binds what is missing. It is not served before the rules that guard it are there.
-    fn bind(
-        &mut self,
-        wanted: &Wanted,
-        rejected: &mut BTreeMap<String, String>,
-    ) -> BTreeMap<PortalId, BoundSocket> {
-        let mut all = BTreeMap::new();
-        for portal in
-            wanted.portals.keys().filter(|portal| !self.portals.is_open(portal)).cloned().collect::<Vec<_>>()
-        {
-            let adopted = self.adopted(&portal);
+    fn bind(&mut self, wanted: &Wanted, turn: &mut Turn<'_>, rejected: &mut BTreeMap<String, String>) {
+        for portal in wanted.portals.keys() {
+            if self.portals.is_open(portal) || self.bound.contains_key(portal) {
+                continue;
+            }
+            let adopted = self.adopted(portal, turn);
             let is_new = adopted.is_none();
             let bound = adopted.map_or_else(|| self.sockets.bind(portal.protocol()), Ok).and_then(|socket| {
                 let address = socket.local_addr().map_err(|source| SocketError::Address { source })?;
                 Ok(BoundSocket { socket, port: address.port(), is_new })
             });
             match bound {
-                Ok(bound) => drop(all.insert(portal, bound)),
-                Err(error) => drop(rejected.insert(describe(&portal), with_causes(&error))),
+                Ok(bound) => drop(self.bound.insert(portal.clone(), bound)),
+                Err(error) => drop(rejected.insert(describe(portal), with_causes(&error))),
             }
         }
-        all
     }
 
     /// Serves what was bound, and gives every socket its endpoints; returns how many changed.
     fn serve(
         &mut self,
         wanted: &Wanted,
-        mut bound: BTreeMap<PortalId, BoundSocket>,
+        turn: &mut Turn<'_>,
         rejected: &mut BTreeMap<String, String>,
     ) -> usize {
         let mut changed = 0;
         for (portal, spec) in &wanted.portals {
-            let Some(BoundSocket { socket, is_new, .. }) = bound.remove(portal) else {
+            let Some(BoundSocket { socket, is_new, port }) = self.bound.remove(portal) else {
                 changed += usize::from(self.portals.update(portal, spec));
                 continue;
             };
-            match self.portals.serve(portal.clone(), socket, spec) {
+            let served = if is_new {
+                self.portals.serve_new(portal.clone(), socket, spec)
+            } else {
+                self.portals.serve(portal.clone(), socket, spec)
+            };
+            match served {
                 Ok(()) => changed += usize::from(is_new),
-                Err(error) => drop(rejected.insert(describe(portal), with_causes(&error))),
+                Err(error) => {
+                    turn.forget(&portal_name(self.family, portal));
+                    self.sockets.release(portal.protocol(), port);
+                    rejected.insert(describe(portal), with_causes(&error));
+                }
             }
         }
         changed
     }
 
-    /// Gives ports back whose sockets are not served after all.
-    fn release(&mut self, bound: &BTreeMap<PortalId, BoundSocket>) {
-        for (portal, bound) in bound {
-            self.sockets.release(portal.protocol(), bound.port);
-        }
-    }
-
     /// The socket that the process before had for it.
-    fn adopted(&mut self, portal: &PortalId) -> Option<Socket> {
-        let socket = self.handover.adopt(&portal_name(self.family, portal))?;
+    fn adopted(&mut self, portal: &PortalId, turn: &mut Turn<'_>) -> Option<Socket> {
+        let socket = turn.adopt(&portal_name(self.family, portal))?;
         self.sockets.adopt(portal.protocol(), socket)
     }
 
-    /// Lets the next process have what is open now.
-    fn publish(&self) {
-        let portals = self.portals.descriptors().into_iter();
-        let portals = portals.map(|(portal, socket)| (portal_name(self.family, &portal), socket));
-        self.handover.publish(self.family, portals.chain(self.claims.descriptors()).collect());
-        self.handover.close_rest(self.family);
+    /// Lets the next process have what is open now. It has no use for a new socket that is not served.
+    fn publish(&self, turn: &mut Turn<'_>) {
+        let adopted = self.bound.iter().filter(|(_, bound)| !bound.is_new);
+        let adopted = adopted.map(|(portal, bound)| (portal, bound.socket.as_fd()));
+        let portals = self.portals.sockets().chain(adopted);
+        let portals = portals.map(|(portal, socket)| (portal_name(self.family, portal), socket));
+        let claims = self.claims.sockets();
+        let claims = claims.map(|(claim, socket)| (claim_name(self.family, claim), socket));
+        turn.publish(portals.chain(claims));
+        // Each has a descriptor here, and one for the next process.
+        self.portals.reserve_descriptors(RESERVED_DESCRIPTORS + 2 * turn.published() as u64);
     }
 
     /// Claims ports of the host; returns the routes that may be written.
-    fn claim<'a>(&mut self, wanted: &'a Wanted, rejected: &mut BTreeMap<String, String>) -> Vec<&'a Route> {
-        let failed = self.claims.update(&wanted.claims, &self.handover);
+    fn claim<'a>(
+        &mut self,
+        wanted: &'a Wanted,
+        turn: &mut Turn<'_>,
+        rejected: &mut BTreeMap<String, String>,
+    ) -> Vec<&'a Route> {
+        let failed = self.claims.update(&wanted.claims, turn);
         let mut others = BTreeSet::new();
         for failure in failed {
             let what = format!("{} port {}/{}", failure.owner, failure.claim.port, failure.claim.protocol);
@@ -224,14 +251,9 @@ impl UserspaceDataplane {
         wanted.routes.iter().filter(|route| !others.contains(&claim_of(route))).collect()
     }
 
-    fn rules(
-        &mut self,
-        plan: &FamilyPlan,
-        routes: &[&Route],
-        bound: &BTreeMap<PortalId, BoundSocket>,
-    ) -> StaticRules {
+    fn rules(&mut self, plan: &FamilyPlan, routes: &[&Route]) -> StaticRules {
         let open = self.portals.addresses().map(|(portal, address)| (portal.clone(), address.port()));
-        let ports = open.chain(bound.iter().map(|(portal, bound)| (portal.clone(), bound.port)));
+        let ports = open.chain(self.bound.iter().map(|(portal, bound)| (portal.clone(), bound.port)));
         let routes: Vec<Route> = routes.iter().copied().cloned().collect();
         rules(&RuleInput {
             routes: &routes,
@@ -242,10 +264,16 @@ impl UserspaceDataplane {
         })
     }
 
-    fn close(&mut self, wanted: &Wanted) -> usize {
-        let closed = self.portals.close_others(|portal| wanted.portals.contains_key(portal));
-        for (portal, address) in &closed {
-            self.sockets.release(portal.protocol(), address.port());
+    fn close(&mut self, wanted: &Wanted, turn: &mut Turn<'_>) -> usize {
+        let is_wanted = |portal: &PortalId| wanted.portals.contains_key(portal);
+        let open = self.portals.close_others(is_wanted);
+        let open = open.into_iter().map(|(portal, address)| (portal, address.port()));
+        let bound = self.bound.extract_if(.., |portal, _| !is_wanted(portal));
+        let closed: Vec<(PortalId, u16)> =
+            open.chain(bound.map(|(portal, bound)| (portal, bound.port))).collect();
+        for (portal, port) in &closed {
+            turn.forget(&portal_name(self.family, portal));
+            self.sockets.release(portal.protocol(), *port);
         }
         closed.len()
     }
@@ -281,19 +309,25 @@ impl UserspaceDataplane {
     }
 }
 
-impl Dataplane for UserspaceDataplane {
+impl<T: XTables + Send> Dataplane for UserspaceDataplane<T> {
     fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
-        if self.handover.is_given() {
-            return Ok(SyncReport::default());
+        let handover = self.handover.clone();
+        let mut turn = handover.turn();
+        if turn.is_given() {
+            return Ok(self.stand_by(plan, &mut turn));
         }
+        let has_returned = self.returns != turn.returns();
         match trigger {
-            Trigger::Changed(delta) if self.wanted.is_some() && is_about_endpoints(delta) => {
+            Trigger::Changed(delta)
+                if self.wanted.is_some() && !has_returned && is_about_endpoints(delta) =>
+            {
                 return Ok(self.change_endpoints(plan, delta));
             }
-            Trigger::Changed(_) => {}
-            Trigger::Verify { .. } | Trigger::Repair { .. } => self.tables.doubt(),
+            Trigger::Changed(_) if !has_returned => {}
+            // The rules are those of another process, or any program may have changed them.
+            Trigger::Changed(_) | Trigger::Verify { .. } | Trigger::Repair { .. } => self.tables.doubt(),
         }
-        self.bring_in_line(plan)
+        self.bring_in_line(plan, &mut turn)
     }
 
     fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
@@ -309,7 +343,7 @@ impl Dataplane for UserspaceDataplane {
         let superfluous = self.portals.keys().filter(|portal| !wanted.portals.contains_key(portal));
         lines.extend(superfluous.map(|portal| format!("close {}", describe(portal))));
         let routes: Vec<&Route> = wanted.routes.iter().collect();
-        let rules = self.rules(plan, &routes, &BTreeMap::new());
+        let rules = self.rules(plan, &routes);
         let correction = self.tables.compare(&rules).map_err(|error| self.failed(error))?;
         lines.extend(correction.text.as_str().lines().map(str::to_owned));
         Ok(Patch { lines })
@@ -318,6 +352,10 @@ impl Dataplane for UserspaceDataplane {
     /// Ports that another process had may be free, and clients may be forgotten.
     fn verify_interval(&self) -> Option<Duration> {
         Some(self.sync_period)
+    }
+
+    fn is_standing_by(&self) -> bool {
+        self.handover.is_given()
     }
 
     fn cost(&self) -> Cost {

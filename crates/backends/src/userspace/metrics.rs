@@ -52,6 +52,23 @@ static PAUSES: MetricDeclaration = declare(
     "Times that new connections had to wait because no file descriptor was left",
     MetricKind::Counter,
 );
+static HELD_BYTES: MetricDeclaration = declare(
+    "ferrule_relay_held_bytes",
+    "Bytes that were read and wait for a slow reader, in memory and in pipes",
+    MetricKind::Gauge,
+);
+static UNBUFFERED_READS: MetricDeclaration = declare(
+    "ferrule_relay_unbuffered_reads_total",
+    "Reads that left in the sender's socket what the reader did not take, because too many bytes were held already",
+    MetricKind::Counter,
+);
+static PIPES: MetricDeclaration =
+    declare("ferrule_relay_open_pipes", "Pipes that bytes are spliced through", MetricKind::Gauge);
+static SET_ASIDE: MetricDeclaration = declare(
+    "ferrule_relay_endpoints_set_aside_total",
+    "Times that an endpoint was set aside because it failed three times in a row",
+    MetricKind::Counter,
+);
 static BYTES: MetricDeclaration = MetricDeclaration {
     name: "ferrule_relay_bytes_total",
     help: "Bytes relayed, to endpoints and to clients",
@@ -61,7 +78,7 @@ static BYTES: MetricDeclaration = MetricDeclaration {
 
 /// One source for each metric.
 pub(super) fn scrape_sources(relay: &Arc<Relay>) -> Vec<Box<dyn ScrapeSource>> {
-    let all: [(&'static MetricDeclaration, Read); 8] = [
+    let all: [(&'static MetricDeclaration, Read); 12] = [
         (&CONNECTIONS, |stats| vec![(&[], stats.open_connections)]),
         (&ASSOCIATIONS, |stats| vec![(&[], stats.open_associations)]),
         (&ACCEPTED, |stats| vec![(&[], stats.accepted)]),
@@ -69,6 +86,10 @@ pub(super) fn scrape_sources(relay: &Arc<Relay>) -> Vec<Box<dyn ScrapeSource>> {
         (&UNSERVED, |stats| vec![(&[], stats.unserved)]),
         (&LIMITED, |stats| vec![(&[], stats.refused_by_limit)]),
         (&PAUSES, |stats| vec![(&[], stats.accept_pauses)]),
+        (&HELD_BYTES, |stats| vec![(&[], stats.held_bytes)]),
+        (&UNBUFFERED_READS, |stats| vec![(&[], stats.unbuffered_reads)]),
+        (&PIPES, |stats| vec![(&[], stats.open_pipes)]),
+        (&SET_ASIDE, |stats| vec![(&[], stats.set_aside)]),
         (&BYTES, |stats| vec![(&["to_endpoints"], stats.bytes_in), (&["to_clients"], stats.bytes_out)]),
     ];
     let source = |(metric, read)| {

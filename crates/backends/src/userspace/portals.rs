@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferrule_kernel::sockets::discard_received;
 use ferrule_relay::{Admission, Pool, PoolLimits, Portal, Relay, RelayError};
 
 use super::wanted::PortalSpec;
@@ -25,11 +26,20 @@ impl Socket {
         }
     }
 
-    /// Another descriptor of it.
-    pub(crate) fn try_clone(&self) -> std::io::Result<OwnedFd> {
+    /// Forgets what came in before there were rules to guard it. A socket that does not listen has nothing to forget.
+    fn discard_received(&self) {
         match self {
-            Self::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
-            Self::Udp(socket) => socket.try_clone().map(OwnedFd::from),
+            Self::Tcp(_) => {}
+            Self::Udp(socket) => discard_received(socket),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
         }
     }
 }
@@ -85,7 +95,13 @@ impl<K: Ord + Clone> Portals<K> {
         self.open.iter().map(|(key, open)| (key, open.portal.local_addr()))
     }
 
-    /// Begins to serve a socket.
+    /// Begins to serve a socket that rules guard by now, without those who sent to it before.
+    pub(crate) fn serve_new(&mut self, key: K, socket: Socket, spec: &PortalSpec) -> Result<(), RelayError> {
+        socket.discard_received();
+        self.serve(key, socket, spec)
+    }
+
+    /// Begins to serve a socket, and who waits there.
     pub(crate) fn serve(&mut self, key: K, socket: Socket, spec: &PortalSpec) -> Result<(), RelayError> {
         let pool = Pool::new(PoolLimits::default());
         pool.set_admitted(self.admission.clone());
@@ -133,6 +149,11 @@ impl<K: Ord + Clone> Portals<K> {
         sticky.for_each(|open| open.pool.purge_expired());
     }
 
+    /// Has clients leave so many descriptors to others.
+    pub(crate) fn reserve_descriptors(&self, reserved: u64) {
+        self.relay.reserve_descriptors(reserved);
+    }
+
     /// Lets connections end by themselves, at most for this long. New ones are served meanwhile: no other process does.
     pub(crate) fn wait_until_idle(&self, grace: Duration) {
         self.relay.wait_until_idle(grace);
@@ -143,9 +164,13 @@ impl<K: Ord + Clone> Portals<K> {
         self.relay.drain(grace);
     }
 
-    /// Another descriptor of each socket, for a process that takes them over.
-    pub(crate) fn descriptors(&self) -> Vec<(K, OwnedFd)> {
-        let all = self.open.iter();
-        all.filter_map(|(key, open)| Some((key.clone(), open.portal.try_clone_socket().ok()?))).collect()
+    /// Accepts clients again where others did meanwhile.
+    pub(crate) fn accept_again(&self) {
+        self.open.values().for_each(|open| open.portal.accept_again());
+    }
+
+    /// All sockets, for a process that takes them over.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = (&K, BorrowedFd<'_>)> {
+        self.open.iter().map(|(key, open)| (key, open.portal.as_fd()))
     }
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use ferrule_kernel::sockets::{bind_udp, is_listener, listen_tcp};
+use ferrule_kernel::sockets::{bind_tcp, bind_udp, is_listener, listen_tcp};
 use ferrule_model::Protocol;
 use ferrule_relay::ports::{PortAllocator, PortRange};
 
@@ -27,6 +27,7 @@ impl Sockets {
         Self { address, ports: ports.into() }
     }
 
+    /// A socket that does not listen yet.
     pub(super) fn bind(&mut self, protocol: Protocol) -> Result<Socket, SocketError> {
         let address = self.address;
         let Some(ports) = self.ports.get_mut(&protocol) else {
@@ -38,7 +39,7 @@ impl Sockets {
                 Ok(port) => port,
                 Err(none) => break Err(none.into()),
             };
-            match open(protocol, SocketAddr::new(address, port)) {
+            match bound(protocol, SocketAddr::new(address, port)) {
                 // Another process has it: a port of the range that is not tried again at once.
                 Err(SocketError::Bind { source, .. })
                     if port != 0 && source.kind() == ErrorKind::AddrInUse && held.len() < MAX_TRIES =>
@@ -87,13 +88,20 @@ pub(super) fn adopted(protocol: Protocol, socket: OwnedFd) -> Option<Socket> {
     }
 }
 
-/// A socket on exactly this address.
+/// A socket on exactly this address, where clients wait from now on.
 pub(crate) fn open(protocol: Protocol, address: SocketAddr) -> Result<Socket, SocketError> {
+    let failed = |source| SocketError::Bind { doing: "listening on TCP", address, source };
+    match protocol {
+        Protocol::Tcp => listen_tcp(address).map(Socket::Tcp).map_err(failed),
+        Protocol::Udp | Protocol::Sctp => bound(protocol, address),
+    }
+}
+
+/// The same, but no client can connect yet.
+fn bound(protocol: Protocol, address: SocketAddr) -> Result<Socket, SocketError> {
     let failed = |doing, source| SocketError::Bind { doing, address, source };
     match protocol {
-        Protocol::Tcp => {
-            listen_tcp(address).map(Socket::Tcp).map_err(|error| failed("listening on TCP", error))
-        }
+        Protocol::Tcp => bind_tcp(address).map(Socket::Tcp).map_err(|error| failed("binding TCP", error)),
         Protocol::Udp | Protocol::Sctp => {
             bind_udp(address).map(Socket::Udp).map_err(|error| failed("listening on UDP", error))
         }

@@ -11,6 +11,8 @@ use super::steering::Steering;
 use super::wanted::{PortalId, Wanted};
 use crate::static_rules::{Position, StaticRules};
 
+mod serving;
+
 const NODE: &str = "node a addresses 10.0.0.5,fd00::5 podCIDR 10.244.1.0/24";
 const SERVICE: &str = "service ns/s clusterIP 1.2.3.4 port p 80→8080\nendpoint ns/s 10.244.1.1 node a";
 

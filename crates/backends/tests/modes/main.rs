@@ -45,6 +45,21 @@ mod nftables_localhost {
     }
 }
 
+mod ipvs_localhost {
+    use crate::mode::IPVS_LOCALHOST;
+    use crate::{packets, random_worlds};
+
+    #[test]
+    fn packets_of_the_stories_find_what_the_oracle_says() {
+        packets::check(&IPVS_LOCALHOST);
+    }
+
+    #[test]
+    fn random_worlds_answer_packets_as_the_oracle_says() {
+        random_worlds::check(&IPVS_LOCALHOST);
+    }
+}
+
 /// Runs every test for each of these modes, in a module of the mode's name.
 macro_rules! test_modes {
     ($($name:ident: $mode:expr;)*) => {$(

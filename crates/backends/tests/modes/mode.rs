@@ -113,6 +113,10 @@ pub const IPVS: Mode = Mode {
     relays_localhost: false,
 };
 
+/// With NodePorts on localhost.
+pub const IPVS_LOCALHOST: Mode =
+    Mode { stories: "loopback-ipvs", min_packets: 20, seed: 18, relays_localhost: true, ..IPVS };
+
 pub const USERSPACE: Mode = Mode {
     kind: ProxyMode::Userspace,
     variant: None,

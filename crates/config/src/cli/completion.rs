@@ -38,12 +38,21 @@ impl Shell {
     }
 }
 
+/// A command of the program with options of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its name.
+    pub name: &'static str,
+    /// Its options with dashes, and with an equals sign if they take a value.
+    pub words: Vec<String>,
+}
+
 /// The script that makes a shell complete a program of this name.
-pub fn script(shell: Shell, program: &str) -> String {
+pub fn script(shell: Shell, program: &str, commands: &[Command]) -> String {
     match shell {
-        Shell::Bash => bash(program),
-        Shell::Zsh => zsh(program),
-        Shell::Fish => fish(program),
+        Shell::Bash => bash(program, commands),
+        Shell::Zsh => zsh(program, commands),
+        Shell::Fish => fish(program, commands),
     }
 }
 
@@ -63,7 +72,7 @@ fn choices(flag: &Flag) -> Vec<&'static str> {
 }
 
 fn takes_file(flag: &Flag) -> bool {
-    matches!(flag.name, "config" | "write-config-to" | "kubeconfig")
+    matches!(flag.name, "config" | "write-config-to" | "kubeconfig" | "inspect-socket")
 }
 
 /// A name that may be part of a shell function's name.
@@ -71,7 +80,7 @@ fn function_name(program: &str) -> String {
     program.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-fn bash(program: &str) -> String {
+fn bash(program: &str, commands: &[Command]) -> String {
     let function = function_name(program);
     let words: Vec<String> = shown()
         .map(|flag| format!("--{}{}", flag.name, if flag.bare_value().is_some() { "" } else { "=" }))
@@ -94,20 +103,41 @@ fn bash(program: &str) -> String {
             );
         }
     }
+    let mut own = String::new();
+    for Command { name, words } in commands {
+        let _ = writeln!(
+            own,
+            "        {name}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\")); return ;;",
+            words.join(" ")
+        );
+    }
+    let names: Vec<&str> = commands.iter().map(|command| command.name).collect();
+    let words: Vec<String> = words.into_iter().chain(names.iter().map(ToString::to_string)).collect();
+    let own =
+        if own.is_empty() { own } else { format!("    case \"${{COMP_WORDS[1]}}\" in\n{own}    esac\n") };
     format!(
         "# bash completion for {program}\n_{function}() {{\n    local current=\"${{COMP_WORDS[COMP_CWORD]}}\"\n    \
          local name=\"${{COMP_WORDS[COMP_CWORD-1]}}\" value=\"$current\"\n    \
          if [ \"$current\" = = ]; then value=\"\"; \
          elif [ \"$name\" = = ]; then name=\"${{COMP_WORDS[COMP_CWORD-2]}}\"; fi\n    \
          case \"$name\" in\n{values}    esac\n    \
-         compopt -o nospace 2>/dev/null\n    \
+         compopt -o nospace 2>/dev/null\n{own}    \
          COMPREPLY=($(compgen -W \"{}\" -- \"$current\"))\n}}\ncomplete -F _{function} {program}\n",
         words.join(" ")
     )
 }
 
-fn zsh(program: &str) -> String {
-    let mut text = format!("#compdef {program}\n_arguments \\\n");
+fn zsh(program: &str, commands: &[Command]) -> String {
+    let mut text = format!("#compdef {program}\n");
+    if !commands.is_empty() {
+        text.push_str("case \"${words[2]}\" in\n");
+        for Command { name, words } in commands {
+            let _ = writeln!(text, "  {name}) compadd -S '' -- {}; return ;;", words.join(" "));
+        }
+        let names: Vec<&str> = commands.iter().map(|command| command.name).collect();
+        let _ = writeln!(text, "esac\n(( CURRENT == 2 )) && compadd -- {}", names.join(" "));
+    }
+    text.push_str("_arguments \\\n");
     for flag in shown() {
         let doc = flag.doc.replace('\'', "").replace('[', "(").replace(']', ")").replace(':', "\\:");
         let action =
@@ -123,8 +153,19 @@ fn zsh(program: &str) -> String {
     text
 }
 
-fn fish(program: &str) -> String {
+fn fish(program: &str, commands: &[Command]) -> String {
     let mut text = format!("# fish completion for {program}\ncomplete -c {program} -f\n");
+    for Command { name, words } in commands {
+        let _ = writeln!(text, "complete -c {program} -n __fish_use_subcommand -a {name}");
+        for word in words {
+            let (long, value) = word.strip_suffix('=').map_or((word.as_str(), ""), |long| (long, " -r"));
+            let long = long.trim_start_matches('-');
+            let _ = writeln!(
+                text,
+                "complete -c {program} -n '__fish_seen_subcommand_from {name}' -l {long}{value}"
+            );
+        }
+    }
     for flag in shown() {
         let doc = flag.doc.replace('\\', "\\\\").replace('\'', "\\'");
         let value = match (flag.bare_value(), choices(flag).as_slice()) {
@@ -145,7 +186,7 @@ mod tests {
     #[test]
     fn every_shell_offers_every_shown_flag() {
         for shell in Shell::ALL {
-            let text = script(shell, "kube-proxy");
+            let text = script(shell, "kube-proxy", &[]);
             for flag in shown() {
                 assert!(text.contains(flag.name), "{} in {}", flag.name, shell.name());
             }
@@ -155,7 +196,7 @@ mod tests {
 
     #[test]
     fn bash_takes_the_script_and_completes_with_it() {
-        let script = script(Shell::Bash, "kube-proxy");
+        let script = script(Shell::Bash, "kube-proxy", &[]);
         let ask = "\nCOMP_WORDS=(kube-proxy --proxy-mode = nf); COMP_CWORD=3; _kube_proxy; echo \"${COMPREPLY[@]}\"\n\
                    COMP_WORDS=(kube-proxy --cluster); COMP_CWORD=1; _kube_proxy; echo \"${COMPREPLY[@]}\"\n";
         let output = std::process::Command::new("bash")

@@ -19,6 +19,8 @@ pub const MANIFESTS: &str = "manifests";
 pub(crate) const HOSTNAME_OVERRIDE: &str = "hostname-override";
 /// `--sandbox`
 pub const SANDBOX: &str = "sandbox";
+/// `--inspect-socket`
+pub const INSPECT_SOCKET: &str = "inspect-socket";
 /// `--allowed-external-ip-cidrs`
 pub const ALLOWED_EXTERNAL_IP_CIDRS: &str = "allowed-external-ip-cidrs";
 /// `--iptables-access`

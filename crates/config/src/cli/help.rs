@@ -17,7 +17,7 @@ fn about(program: &str) -> String {
          their traffic to the right pods. Takes the flags and the configuration file of kube-proxy 1.37."
         .to_owned();
     if program != "kube-proxy" {
-        text.push_str("\nCommands of its own: ferrule version, ferrule completion SHELL, ferrule man.");
+        text.push_str("\nCommands of its own: ferrule status, ferrule plan, ferrule explain, ferrule diff,\nferrule version, ferrule completion SHELL, ferrule man. Each explains itself with --help.");
     }
     text
 }

@@ -1,5 +1,6 @@
 //! Settings that only flags have: Ferrule's own, and where the API server is.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ferrule_kernel::iptables::AccessPolicy;
@@ -28,6 +29,8 @@ pub struct FlagOnly {
     pub iptables_access: String,
     /// `--ipvs-drain-limit`
     pub ipvs_drain_limit: GoDuration,
+    /// `--inspect-socket`
+    pub inspect_socket: String,
 }
 
 impl Default for FlagOnly {
@@ -38,6 +41,7 @@ impl Default for FlagOnly {
             external_ip_cidrs: Vec::new(),
             iptables_access: access_name(AccessPolicy::default()).to_owned(),
             ipvs_drain_limit: GoDuration::ZERO,
+            inspect_socket: String::new(),
         }
     }
 }
@@ -51,6 +55,7 @@ impl FlagOnly {
             external_ip_cidrs: line.texts(flags::ALLOWED_EXTERNAL_IP_CIDRS),
             iptables_access: line.text(flags::IPTABLES_ACCESS),
             ipvs_drain_limit: line.duration(flags::IPVS_DRAIN_LIMIT),
+            inspect_socket: line.text(flags::INSPECT_SOCKET),
         }
     }
 }
@@ -88,6 +93,11 @@ pub(super) fn iptables_access(given: &FlagOnly, problems: &mut Collector) -> Acc
         problems.unsupported("--iptables-access", &given.iptables_access, &POLICIES.map(access_name));
     }
     policy.unwrap_or_default()
+}
+
+/// Where questions are answered; empty means nowhere.
+pub(super) fn inspect_socket(given: &FlagOnly) -> Option<PathBuf> {
+    Some(&given.inspect_socket).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Zero means that there is no limit.

@@ -3,6 +3,7 @@
 //! Plain data; how it comes about is in [`super::Settings::resolve`].
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ferrule_kernel::iptables::AccessPolicy;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub external_ips: ExternalIps,
     /// How iptables rules are read and written.
     pub iptables_access: AccessPolicy,
+    /// The unix socket on which questions are answered, if there is one.
+    pub inspect_socket: Option<PathBuf>,
 }
 
 /// How the log is written.

@@ -53,6 +53,19 @@ impl BenchCluster {
 
     /// Starts the program and measures until all rules are in the kernel.
     pub fn started(&self) -> (Program, Measured) {
+        self.started_as(Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")))
+    }
+
+    /// Removes all rules.
+    pub fn clean_up(&self, program: &Path) {
+        let started =
+            Program::start(&self.node, program, &["--cleanup".to_owned()]).expect("the program starts");
+        let ended = started.wait().expect("the program ends");
+        assert!(ended.success(), "{} --cleanup failed", program.display());
+    }
+
+    /// The same with another build of the program.
+    pub fn started_as(&self, program: &Path) -> (Program, Measured) {
         let kubeconfig = self.server.kubeconfig(User::KubeProxy).expect("a kubeconfig");
         let arguments = [
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -61,9 +74,7 @@ impl BenchCluster {
             "--cluster-cidr=10.244.0.0/16".into(),
         ];
         let began = Instant::now();
-        let program =
-            Program::start(&self.node, Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), &arguments);
-        let program = program.expect("the program starts");
+        let program = Program::start(&self.node, program, &arguments).expect("the program starts");
         while self.node.page_status(10256, "/readyz") != Some(200) {
             assert!(began.elapsed() < Duration::from_mins(5), "never ready:\n{}", program.log().join("\n"));
             std::thread::sleep(Duration::from_millis(10));

@@ -1,17 +1,20 @@
 //! The program on a real API server with many Services: how long a start takes and what it costs, and whether a storm of
 //! changes loses any.
 //!
-//! `make bench-cluster` prints one table. `SERVICES` and `STORM_SECONDS` make it larger or smaller. Everything runs on one
+//! `make bench-cluster` prints one table. `SERVICES` and `STORM_SECONDS` make it larger or smaller; `BUILDS` names other builds of the
+//! program, by their paths, whose starts are compared instead. Everything runs on one
 //! machine, the API server and etcd too, so what they cannot do shows as a lower rate than was asked for.
 #![allow(clippy::print_stdout, reason = "this program prints a table")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock and waits")]
 
+mod builds;
 mod cluster;
 mod process;
 mod source;
 mod store;
 mod storm;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ferrule_testkit::api_server::or_skip;
@@ -29,6 +32,12 @@ fn main() {
     println!("Creating {services} Services with 10 endpoints each …");
     let cluster = BenchCluster::create(services);
     println!("| what | seconds | CPU seconds | resident MiB | written |\n|---|---|---|---|---|");
+    let builds = std::env::var("BUILDS").unwrap_or_default();
+    let builds: Vec<PathBuf> = builds.split_whitespace().map(PathBuf::from).collect();
+    if !builds.is_empty() {
+        builds::compare(&cluster, &builds);
+        return;
+    }
     let (_, first) = cluster.started();
     first.print("first start");
     let (proxy, second) = cluster.started();

@@ -66,6 +66,19 @@ pub struct Pair {
     running: Value,
 }
 
+/// What differs in what an operator sees.
+pub struct Unequal {
+    pub differences: String,
+    /// Whether kube-proxy has real servers that we do not have, and all else is equal.
+    pub is_kube_proxys_stale_server: bool,
+}
+
+impl Unequal {
+    pub fn because(problem: String) -> Self {
+        Self { differences: problem, is_kube_proxys_stale_server: false }
+    }
+}
+
 impl Side {
     fn new(server: &ApiServer, program: PathBuf, spec: NetSpec) -> Self {
         let net = NetWorld::build(spec).map_err(|error| error.with_sources()).expect("a world");
@@ -189,7 +202,7 @@ impl Pair {
     }
 
     /// Waits until an operator sees the same of ipvs mode on both nodes: how many lines, or what differs.
-    pub fn wait_until_equal(&self) -> Result<usize, String> {
+    pub fn wait_until_equal(&self) -> Result<usize, Unequal> {
         let give_up = Instant::now() + patience() / 3;
         loop {
             let (theirs, ours) = (self.theirs.dump(), self.ours.dump());
@@ -198,11 +211,11 @@ impl Pair {
             }
             if Instant::now() > give_up {
                 let differences = Dump::differences(&theirs, &ours);
-                return Err(format!(
-                    "{differences}\nours:\n{}\ntheirs:\n{}",
-                    self.ours.log(),
-                    self.theirs.log()
-                ));
+                let (our_log, their_log) = (self.ours.log(), self.theirs.log());
+                return Err(Unequal {
+                    is_kube_proxys_stale_server: theirs.has_more_real_servers_than(&ours),
+                    differences: format!("{differences}\nours:\n{our_log}\ntheirs:\n{their_log}"),
+                });
             }
             std::thread::park_timeout(LONG / 6);
         }

@@ -49,6 +49,13 @@ impl Dump {
         Self(self.0.into_iter().filter(|line| !is_drained(line)).collect())
     }
 
+    /// Whether this has real servers that the other does not have, and all else is equal.
+    #[allow(dead_code, reason = "of use where Services come and go quickly")]
+    pub fn has_more_real_servers_than(&self, other: &Self) -> bool {
+        let mut more = self.0.difference(&other.0);
+        other.0.is_subset(&self.0) && more.all(|line| line.starts_with("ipvsadm -a "))
+    }
+
     /// How many lines there are.
     pub fn len(&self) -> usize {
         self.0.len()

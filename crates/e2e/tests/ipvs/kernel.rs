@@ -11,6 +11,9 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::{AddressSets as _, ServiceInterface as _, VirtualServers as _};
 
+/// Rules about the set of cluster IPs: to masquerade, to accept, and to let pass what is for other ports of these addresses.
+pub const RULES: u32 = 3;
+
 /// Virtual servers, sets and addresses of the node.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SeenNode {
@@ -43,8 +46,6 @@ impl SeenNode {
 
     /// Whether so many Services have addresses, servers and entries of sets, and rules about them.
     pub fn has_cluster_ips(&self, count: usize) -> bool {
-        // To masquerade, to accept, and to let pass what is for other ports of these addresses.
-        const RULES: u32 = 3;
         let is_used = |set: &SeenSet| set.name == "KUBE-CLUSTER-IP" && set.references >= RULES;
         self.servers.values().filter(|servers| !servers.is_empty()).count() >= count
             && self.cluster_ips.len() >= count

@@ -9,12 +9,14 @@
 
 #[path = "../handover/clients.rs"]
 mod clients;
+mod clients_stay_away;
 mod cluster;
 mod drain;
 mod drift;
 mod dump;
 mod handover;
 mod kernel;
+mod localhost;
 mod mode_changes;
 mod node;
 mod pair;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::ipvs::{Ipvs, RealServer};
+use ferrule_kernel::ipvs::{Ipvs, RealServer, VirtualServerId};
+use ferrule_kernel::port::VirtualServers as _;
 use ferrule_model::Protocol::{Tcp, Udp};
 use ferrule_testkit::Program;
 use ferrule_testkit::api_server::{self, ApiServer, User, program};
@@ -78,6 +79,36 @@ impl Node {
     pub fn set_endpoints(&self, pods: &[&str]) {
         let path = format!("{SLICES}/{}-1", self.name);
         ApiServer::shared().replace(&path, &slice(self.name, pods)).expect("other endpoints");
+    }
+
+    /// A load balancer in front of the same pods, for clients in these ranges.
+    pub fn add_load_balancer(&self, at: SocketAddr, ranges: &[&str]) {
+        let server = ApiServer::shared();
+        let name = format!("{}-balancer", self.name);
+        let cluster_ip = SocketAddr::new(ip("10.96.70.1"), at.port());
+        let object = json!({
+            "metadata": { "name": name },
+            "spec": {
+                "type": "LoadBalancer", "clusterIP": cluster_ip.ip(), "loadBalancerSourceRanges": ranges,
+                "ports": [{ "name": "http", "port": at.port(), "targetPort": 8080 }],
+            },
+        });
+        server.create(SERVICES, &object).map_err(|error| error.with_sources()).expect("a Service");
+        let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": at.ip() }] } } });
+        server.patch(&format!("{SERVICES}/{name}/status"), &status).expect("its address");
+        let mut endpoints = slice(&name, &PODS);
+        for endpoint in endpoints["endpoints"].as_array_mut().into_iter().flatten() {
+            endpoint["nodeName"] = json!(self.name);
+        }
+        server.create(SLICES, &endpoints).map_err(|error| error.with_sources()).expect("its endpoints");
+    }
+
+    /// The real servers of the Service that get new connections.
+    pub fn in_use(&self) -> Vec<SocketAddr> {
+        let id = VirtualServerId { address: self.service.ip(), protocol: 6, port: self.service.port() };
+        let read = move || Ipvs::open_loaded()?.map(|mut ipvs| ipvs.real_servers(&id)).transpose();
+        let servers = self.run(read).expect("the kernel's answer").unwrap_or_default();
+        servers.iter().filter(|seen| seen.server.weight > 0).map(|seen| seen.server.address).collect()
     }
 
     /// Starts the real kube-proxy in ipvs mode.
@@ -234,8 +265,11 @@ impl Drop for Node {
     /// Other tests begin without its Service.
     fn drop(&mut self) {
         let server = ApiServer::shared();
-        for path in [format!("{SERVICES}/{}", self.name), format!("{SLICES}/{}-1", self.name)] {
-            let _ = server.delete(&path);
+        for name in [self.name.to_owned(), format!("{}-balancer", self.name)] {
+            for path in [format!("{SERVICES}/{name}"), format!("{SLICES}/{name}-1")] {
+                // Most have no load balancer.
+                let _ = server.delete(&path);
+            }
         }
     }
 }

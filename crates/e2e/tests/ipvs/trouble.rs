@@ -54,6 +54,15 @@ fn what_is_anothers_stays_as_it_is() {
     assert!(node.command("ip", &["link", "show", "other"]).contains("kube-ipvs0"));
     node.command("ip", &["link", "del", "kube-ipvs0"]);
 
+    node.command("ip", &["link", "add", "kube-ipvs0", "type", "dummy"]);
+    node.command("ip", &["address", "add", "10.9.9.9/32", "dev", "kube-ipvs0"]);
+    let ferrule = node.start_by_script(AS_IT_IS, &[]);
+    complaint(&ferrule, "addresses that are not of Services: it is another program's");
+    ferrule.kill().expect("it is killed");
+    node.clean_up();
+    assert!(node.command("ip", &["address", "show", "kube-ipvs0"]).contains("10.9.9.9/32"));
+    node.command("ip", &["link", "del", "kube-ipvs0"]);
+
     node.command("ipset", &["create", "KUBE-CLUSTER-IP", "hash:ip"]);
     node.command("ipset", &["add", "KUBE-CLUSTER-IP", "10.9.9.9"]);
     let ferrule = node.start_by_script(AS_IT_IS, &[]);

@@ -6,8 +6,17 @@ use ferrule_config::cli::completion::{self, Shell};
 use ferrule_config::cli::{docs, help, man, version};
 use ferrule_config::{closest, docs as config_docs};
 
-const OWN: [&str; 5] = ["version", "completion", "man", "docs", "help"];
+use super::tools::{COMMANDS, Command};
+
+const OWN: [&str; 9] = ["version", "completion", "man", "docs", "help", "status", "plan", "explain", "diff"];
 const UNDER_THE_OTHER_NAME: [&str; 1] = ["completion"];
+
+/// The command that asks a question, with the arguments after it.
+pub fn asking<'a>(program: &str, arguments: &'a [String]) -> Option<(Command, &'a [String])> {
+    let (first, rest) = arguments.split_first()?;
+    let command = Command::find(first).filter(|command| known(program).contains(&command.name()))?;
+    Some((command, rest))
+}
 
 /// What a command prints, or what is wrong with it; `None` if the first argument is no command.
 pub fn answer(program: &str, arguments: &[String]) -> Option<Result<String, String>> {
@@ -24,7 +33,7 @@ pub fn answer(program: &str, arguments: &[String]) -> Option<Result<String, Stri
         ("docs", ["configuration"]) => Ok(config_docs::page()),
         ("docs", _) => Err("Error: docs wants one of: flags, configuration".to_owned()),
         ("completion", [shell]) => Shell::find(shell)
-            .map(|shell| completion::script(shell, program))
+            .map(|shell| completion::script(shell, program, &asking_commands(program)))
             .ok_or_else(|| format!("Error: no completion for {shell:?}, only for bash, zsh and fish")),
         ("completion", _) => Err("Error: completion wants one of: bash, zsh, fish".to_owned()),
         (command, _) => Err(format!("Error: {command} takes no arguments")),
@@ -42,4 +51,10 @@ pub fn hint(program: &str, positional: &[String]) -> String {
 
 fn known(program: &str) -> &'static [&'static str] {
     if program == "kube-proxy" { &UNDER_THE_OTHER_NAME } else { &OWN }
+}
+
+/// The commands that ask, with their options, for completion.
+fn asking_commands(program: &str) -> Vec<completion::Command> {
+    let commands = COMMANDS.into_iter().filter(|command| known(program).contains(&command.name()));
+    commands.map(|command| completion::Command { name: command.name(), words: command.words() }).collect()
 }

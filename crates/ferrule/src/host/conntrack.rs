@@ -9,6 +9,8 @@ use super::HostFiles;
 
 /// The size of conntrack's hash table, of which there is one on the whole host.
 const HASH_SIZE: &str = "/sys/module/nf_conntrack/parameters/hashsize";
+/// The same for reading, by any user; [`HASH_SIZE`] is root's alone.
+const HASH_SIZE_FOR_ALL: &str = "/proc/sys/net/netfilter/nf_conntrack_buckets";
 const FOLDER: &str = "/proc/sys/net/netfilter";
 /// kube-proxy's upper bound for a limit scaled by CPUs.
 const MAX_SCALED_CONNECTIONS: u32 = 1_048_576;
@@ -72,7 +74,7 @@ fn ensure(files: &mut impl HostFiles, name: &str, value: &str) -> Result<(), Sys
 
 /// The table only ever grows.
 fn ensure_hash_size(files: &mut impl HostFiles, entries: u32) -> Result<(), SysctlError> {
-    let now = files.read(HASH_SIZE)?;
+    let now = files.read(HASH_SIZE).or_else(|error| files.read(HASH_SIZE_FOR_ALL).map_err(|_| error))?;
     if now.trim().parse::<u32>().is_ok_and(|now| now >= entries) {
         return Ok(());
     }

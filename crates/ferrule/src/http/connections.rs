@@ -32,11 +32,13 @@ pub enum PortKind {
     Metrics,
     /// Load balancers' health checks of Services.
     ServiceChecks,
+    /// Questions of commands, on a unix socket.
+    Inspect,
 }
 
 impl PortKind {
     /// Every kind, in order.
-    pub const ALL: [Self; 3] = [Self::Health, Self::Metrics, Self::ServiceChecks];
+    pub const ALL: [Self; 4] = [Self::Health, Self::Metrics, Self::ServiceChecks, Self::Inspect];
 
     /// The label in metrics.
     pub fn label(self) -> &'static str {
@@ -44,6 +46,7 @@ impl PortKind {
             Self::Health => "healthz",
             Self::Metrics => "metrics",
             Self::ServiceChecks => "service-health-check",
+            Self::Inspect => "inspect",
         }
     }
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::connections::{Connections, PortKind};
 use super::scrape::{ScrapeBody, ScrapeCache};
 use super::{
-    BlockingResponse, Handler, Method, Request, Response, debug, flagz, pprof, status_page, statusz,
+    BlockingResponse, Handler, InspectHandler, Method, Request, Response, debug, flagz, pprof, statusz,
 };
 use crate::logging::LogHandle;
 use crate::run::Inspector;
@@ -30,7 +30,7 @@ pub struct PageOptions {
     pub profiling: bool,
     /// When the process started, by both clocks.
     pub started: (Timestamp, Instant),
-    /// Asks the loop, for `/ferrule/v1/status`.
+    /// Asks the loop, for `/ferrule/v1/…`.
     pub inspector: Option<Inspector>,
 }
 
@@ -41,6 +41,7 @@ pub struct MetricsHandler {
     log: LogHandle,
     connections: Arc<Connections>,
     scrape: ScrapeCache,
+    inspect: Option<InspectHandler>,
     /// Successful `/healthz` responses, for `/metrics/slis`.
     pings: Mutex<u64>,
 }
@@ -53,7 +54,9 @@ impl MetricsHandler {
         log: LogHandle,
         connections: Arc<Connections>,
     ) -> Self {
-        Self { status, options, log, connections, scrape: ScrapeCache::default(), pings: Mutex::new(0) }
+        let inspect = options.inspector.clone().map(InspectHandler::on_network);
+        let (scrape, pings) = (ScrapeCache::default(), Mutex::new(0));
+        Self { status, options, log, connections, scrape, inspect, pings }
     }
 
     fn healthz(&self, request: &Request) -> Response {
@@ -150,8 +153,8 @@ impl Handler for MetricsHandler {
     }
 
     fn handle_blocking(&self, request: &Request) -> Option<BlockingResponse> {
-        let status = status_page::blocking(request, self.options.inspector.as_ref());
-        status.or_else(|| if self.options.profiling { pprof::blocking(request) } else { None })
+        let inspected = self.inspect.as_ref().and_then(|handler| handler.handle_blocking(request));
+        inspected.or_else(|| if self.options.profiling { pprof::blocking(request) } else { None })
     }
 }
 

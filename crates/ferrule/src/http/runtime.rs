@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,7 @@ impl HttpRuntime {
     pub fn handle(&self, kind: PortKind) -> &Handle {
         match kind {
             PortKind::Health | PortKind::ServiceChecks => &self.health,
-            PortKind::Metrics => &self.metrics,
+            PortKind::Metrics | PortKind::Inspect => &self.metrics,
         }
     }
 
@@ -102,6 +103,12 @@ impl HttpRuntime {
     }
 }
 
+/// Serves on a socket that is open already, until it fails.
+pub async fn serve_opened(server: Arc<Server>, socket: OwnedFd) -> io::Error {
+    let Err(error) = server.serve(socket).await;
+    error
+}
+
 /// A port of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Port {
@@ -131,7 +138,7 @@ async fn keep_serving(server: Arc<Server>, port: Port, mut socket: Option<TcpLis
                 info!(server = name, %address, "Listening after bind retry");
             }
             let began = Instant::now();
-            let Err(error) = Arc::clone(&server).serve(listener).await;
+            let Err(error) = Arc::clone(&server).serve(listener.into()).await;
             is_failing &= began.elapsed() < BIND_RETRY_INTERVAL;
             if !std::mem::replace(&mut is_failing, true) {
                 error!(err = %error, server = name, %address, "Listening failed, retrying every 5s");

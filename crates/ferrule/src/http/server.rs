@@ -55,11 +55,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves on a socket until the future is dropped; its connections end with it.
-    pub async fn serve(self: Arc<Self>, listener: std::net::TcpListener) -> io::Result<Infallible> {
-        listener.set_nonblocking(true)?;
-        // tokio's listener cannot be waited for without accepting. A stream can, and is just a socket.
-        let listener = TcpStream::from_std(OwnedFd::from(listener).into())?;
+    /// Serves on a listening socket, TCP or unix, until the future is dropped; its connections end with it.
+    pub async fn serve(self: Arc<Self>, listener: OwnedFd) -> io::Result<Infallible> {
+        rustix::io::ioctl_fionbio(&listener, true)?;
+        // tokio's listener cannot be waited for without accepting. A stream can, and is just a socket of any family.
+        let listener = TcpStream::from_std(listener.into())?;
         let mut open = JoinSet::new();
         loop {
             listener.readable().await?;

@@ -6,7 +6,8 @@ use ferrule_backends::metrics::DURATION_BUCKETS;
 use ferrule_watch::server::{RequestKind, RequestSample, Target};
 
 use super::kube_proxy::programming_buckets;
-use ferrule_backends::{iptables, nftables};
+use ferrule_backends::{backend, iptables, nftables};
+use ferrule_plan::ProxyMode;
 
 use super::*;
 
@@ -201,4 +202,22 @@ fn requests_are_told_by_time_size_wait_and_whether_they_were_repeated() {
     ] {
         assert!(scraped.contains(line), "{line} is not in\n{scraped}");
     }
+}
+
+/// What is registered has its name, so another metric cannot have it.
+#[test]
+fn every_metric_of_the_rules_and_the_dashboard_exists() {
+    let declared = ProxyMode::ALL.map(|mode| with_backend(backend(mode).metrics()));
+    let exists = |name: &str| {
+        declared.iter().any(|metrics| {
+            let another = prometheus::IntGauge::new(name, "another").expect("a metric");
+            metrics.registry.register(Box::new(another)).is_err()
+        })
+    };
+    // Those of the relay are registered by a proxy that runs; a test in the folder `packaging` asks one.
+    let names = ferrule_testkit::monitoring::metric_names();
+    let missing: Vec<_> =
+        names.into_iter().filter(|name| !name.starts_with("ferrule_relay_") && !exists(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(!exists("kubeproxy_no_such_metric"));
 }

@@ -11,6 +11,10 @@ pub struct Mapping {
     pub offset: u64,
     /// The file.
     pub file: String,
+    /// The id that the linker gave the file, in hexadecimal; empty if it is unknown.
+    pub build_id: String,
+    /// Whether the profile itself names what is at its addresses, so that tools need not.
+    pub has_names: bool,
 }
 
 /// The mappings of this process, the program's own first. Empty without `/proc`.
@@ -29,7 +33,8 @@ fn mapping(line: &str) -> Option<Mapping> {
     let is_code = words.next()?.contains('x');
     let offset = number(words.next()?)?;
     let file = words.nth(2)?.to_owned();
-    is_code.then_some(Mapping { addresses: number(start)?..number(end)?, offset, file })
+    let addresses = number(start)?..number(end)?;
+    is_code.then_some(Mapping { addresses, offset, file, build_id: String::new(), has_names: true })
 }
 
 fn number(hex: &str) -> Option<u64> {
@@ -44,7 +49,13 @@ mod tests {
     fn only_code_in_files_counts() {
         let maps = "5580-5590 r--p 0000 fd:00 12 /bin/x\n5590-55a0 r-xp 0010 fd:00 12 /bin/x\n\
                     7000-7010 rw-p 0000 00:00 0 [heap]\n7f00-7f10 r-xp 0000 00:00 0 \nnonsense\n\n7 r-xp";
-        let expected = Mapping { addresses: 0x5590..0x55a0, offset: 0x10, file: "/bin/x".into() };
+        let expected = Mapping {
+            addresses: 0x5590..0x55a0,
+            offset: 0x10,
+            file: "/bin/x".into(),
+            build_id: String::new(),
+            has_names: true,
+        };
         assert_eq!(read(maps), [expected]);
     }
 }

@@ -124,8 +124,10 @@ impl Writing {
             let mut fields = Fields::default();
             fields.number(1, number).number(2, mapping.addresses.start).number(3, mapping.addresses.end);
             fields.number(4, mapping.offset).number(5, self.text(&mapping.file));
+            fields.number(6, self.text(&mapping.build_id));
             // Functions, files, lines and inlined calls are included: tools need not symbolise again.
-            fields.number(7, 1).number(8, 1).number(9, 1).number(10, 1);
+            let has_names = u64::from(mapping.has_names);
+            fields.number(7, has_names).number(8, has_names).number(9, has_names).number(10, has_names);
             self.profile.message(3, &fields);
         }
     }

@@ -34,6 +34,8 @@ pub struct Symbols {
     whole_names: Vec<(u64, Vec<u8>)>,
     /// The program's own code: where it lies, and what to take away to be in the file's count.
     own: Option<(Range<u64>, u64)>,
+    /// The program's build id, by which tools find its symbols where it has none itself.
+    build_id: String,
 }
 
 impl Symbols {
@@ -56,7 +58,18 @@ impl Symbols {
             .collect();
         whole_names.sort_unstable();
         let own = Some((code.addresses.clone(), code.addresses.start.wrapping_sub(in_file)));
-        Some(Self { whole_names, own })
+        let build_id = program.build_id().ok().flatten().unwrap_or_default();
+        let build_id = build_id.iter().fold(String::new(), |id, byte| format!("{id}{byte:02x}"));
+        Some(Self { whole_names, own, build_id })
+    }
+
+    /// Adds to the program's own mapping what a reader of the profile needs to find names, if the program was stripped of them.
+    pub fn identify(&self, mappings: &mut [Mapping]) {
+        let Some((own, _)) = &self.own else { return };
+        for mapping in mappings.iter_mut().filter(|mapping| mapping.addresses == *own) {
+            mapping.build_id.clone_from(&self.build_id);
+            mapping.has_names = !self.whole_names.is_empty();
+        }
     }
 
     /// The functions at an address: if some were inlined, the innermost first. None if nothing is known.

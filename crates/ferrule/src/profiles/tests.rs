@@ -115,7 +115,13 @@ fn stacks_come_back_with_names_and_numbers() {
         _ => Vec::new(),
     };
     let addresses: Range<u64> = 0x1000..0x2000;
-    let mapping = Mapping { addresses, offset: 0x1000, file: "/bin/program".into() };
+    let mapping = Mapping {
+        addresses,
+        offset: 0x1000,
+        file: "/bin/program".into(),
+        build_id: "4f2a".into(),
+        has_names: false,
+    };
     let read = unpacked(&profile.written(&[mapping], symbols));
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     let expected = [(names(&["inlined", "leaf", "main"]), vec![2, 302]), (names(&["main"]), vec![3, 4])];
@@ -128,6 +134,24 @@ fn stacks_come_back_with_names_and_numbers() {
         .map(|location| numbers(location, 2).first().copied().unwrap_or(0))
         .collect();
     assert_eq!(mapped, [1, 1, 0]);
+    let mapping = &messages(&read, 3)[0];
+    let build_id = usize::try_from(numbers(mapping, 6)[0]).expect("a number");
+    assert_eq!(texts(&read, 6)[build_id], b"4f2a");
+    // Protobuf leaves out what is false.
+    assert_eq!(numbers(mapping, 7), [] as [u64; 0], "names are left to the reader");
+}
+
+/// Tools find the symbols of a stripped program by its build id.
+#[test]
+fn the_programs_own_mapping_is_identified() {
+    let mut own = mappings::own();
+    let symbols = Symbols::read(&own);
+    symbols.identify(&mut own);
+    let path = std::env::current_exe().expect("a path");
+    let mapping = own.iter().find(|mapping| std::path::Path::new(&mapping.file) == path).expect("a mapping");
+    assert!(mapping.has_names, "this program is not stripped");
+    assert!(mapping.build_id.len() >= 16 && mapping.build_id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert!(own.iter().filter(|other| other.file != mapping.file).all(|other| other.build_id.is_empty()));
 }
 
 /// Works until it has had this much of a processor, however long others keep it waiting, then says so.

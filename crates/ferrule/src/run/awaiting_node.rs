@@ -51,6 +51,7 @@ impl AwaitingNode {
             | Event::AddressesChanged
             | Event::Reload(_)
             | Event::Inspect(_)
+            | Event::Diff(_)
             | Event::End(_) => {}
         }
         self.held.push(event);

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender as Sender, TrySendError
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::{BackendError, Drift, SyncOutcome, SyncReport};
+use ferrule_backends::{BackendError, Drift, KernelReader, Patch, SyncOutcome, SyncReport};
 use ferrule_model::{Cluster, Diagnostic, ObjectKind, PerFamily};
 use ferrule_plan::{Explainer, NodePlan, NodeView, ProxyMode};
 
@@ -44,11 +44,12 @@ pub struct Snapshot {
     pub has_pending_changes: bool,
     /// Fields that cannot be used, and addresses that more than one Service claims.
     pub diagnostics: Vec<Diagnostic>,
+    /// Compares plans with the kernel. `None` where only the loop can.
+    pub reader: Option<KernelReader>,
 }
 
 impl Snapshot {
     /// Answers why a Service, a frontend or a packet is treated as it is.
-    #[expect(dead_code, reason = "the question is answered before there is a command or a page that asks it")]
     pub fn explainer(&self) -> Explainer<'_> {
         let Self { cluster, plan, view, diagnostics, .. } = self;
         Explainer { cluster, view, plan, diagnostics }
@@ -103,6 +104,9 @@ impl FamilyStatus {
     }
 }
 
+/// What a sync of each family would write, or why that cannot be found out.
+pub type Diffs = PerFamily<Result<Patch, String>>;
+
 /// Asks the loop.
 #[derive(Clone, Debug)]
 pub struct Inspector {
@@ -131,10 +135,25 @@ impl Inspector {
         timeout: Duration,
         is_cancelled: impl Fn() -> bool,
     ) -> Result<Snapshot, InspectError> {
+        self.ask(Event::Inspect, timeout, is_cancelled)
+    }
+
+    /// What a sync would write now, by the loop's own dataplanes. The loop waits for the kernel meanwhile: only for modes
+    /// without a [`KernelReader`], whose rules are few.
+    pub fn diff(&self, timeout: Duration, is_cancelled: impl Fn() -> bool) -> Result<Diffs, InspectError> {
+        self.ask(Event::Diff, timeout, is_cancelled)
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(Sender<T>) -> Event,
+        timeout: Duration,
+        is_cancelled: impl Fn() -> bool,
+    ) -> Result<T, InspectError> {
         let deadline = Instant::now() + timeout;
         let is_over = || Instant::now() >= deadline || is_cancelled();
         let (reply, answer) = mpsc::sync_channel(1);
-        let mut event = Event::Inspect(reply);
+        let mut event = question(reply);
         while let Err(refused) = self.events.try_send(event) {
             match refused {
                 TrySendError::Disconnected(_) => return Err(InspectError::Ended),
@@ -147,7 +166,7 @@ impl Inspector {
         }
         loop {
             match answer.recv_timeout(CANCEL_INTERVAL) {
-                Ok(snapshot) => return Ok(snapshot),
+                Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Disconnected) => return Err(InspectError::Ended),
                 Err(RecvTimeoutError::Timeout) if is_over() => return Err(InspectError::Busy(timeout)),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ferrule_backends::{BackendError, Cleanup, CleanupProgress, Leftover, StillOpen};
+use ferrule_kernel::sys::release_code;
 use ferrule_kernel::threads;
 use tracing::{info, warn};
 
@@ -22,7 +23,11 @@ pub(super) fn remove(mut cleanup: Cleanup, period: Duration, status: Arc<Status>
         log_removed(&removed);
         result
     };
-    let work = move || until_gone(period, attempt, |error| report(&status, error));
+    let work = move || {
+        until_gone(period, attempt, |error| report(&status, error));
+        // The start is over. Where pages cannot be given back, more memory is resident, and nothing else is wrong.
+        let _ = release_code();
+    };
     if let Err(error) = threads::spawn("cleanup", work) {
         warn!(err = with_causes(&error), "Leftovers of other proxy modes are not removed");
     }

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::{BackendError, Cost, Dataplane, Drift, Rejected, SyncOutcome, SyncReport};
+use ferrule_backends::{BackendError, Cost, Dataplane, Drift, SyncReport};
 use ferrule_model::{
     Applied, Change, Cluster, IpFamily, KeptNodeField, ObjectKind, PerFamily, Timestamp, Touched,
-    TriggerTimes,
+    TriggerTimes, with_causes,
 };
 use ferrule_plan::{
     FamilyPlan, NodePlan, NodeView, PlanDelta, ProxyMode, StaleFlows, adopt_addresses, replan,
@@ -20,15 +20,15 @@ use tracing::{error, info, warn};
 
 use super::family::{Family, Progress, Purpose, Repair};
 use super::flows::FlowCleaner;
-use super::inspect::Snapshot;
+use super::inspect::{Diffs, Snapshot};
 use super::notes;
 use super::observer::Observer;
 use super::repair_log::RepairLog;
 use super::reported::ReportedDiagnostics;
+use super::sync_log::{log_rejected, log_success};
 use super::view::{Site, health_check_addresses};
 use crate::health::Moment;
 use crate::metrics::SyncKind;
-use ferrule_model::with_causes;
 
 /// A running proxy.
 pub(super) struct Proxy {
@@ -371,13 +371,30 @@ impl Proxy {
             unreachable: self.unreachable.clone(),
             has_pending_changes: !self.touched.is_empty(),
             diagnostics: diagnostics.cloned().collect(),
+            reader: None,
         }
+    }
+
+    /// What a sync of the present plan would write, by a reading of the kernel.
+    pub(super) fn diff(&mut self) -> Diffs {
+        let mut diffs = Diffs::default();
+        for (family, plan) in self.plan.families.iter() {
+            if let Some(state) = self.families.slot(family) {
+                diffs.set(family, state.dataplane.diff(plan).map_err(|error| with_causes(&error)));
+            }
+        }
+        diffs
     }
 
     /// What syncs cost others.
     pub(super) fn cost(&self) -> Cost {
         let is_wall_clock = |(_, family): (IpFamily, &Family)| family.dataplane.cost() == Cost::WallClock;
         if self.families.iter().any(is_wall_clock) { Cost::WallClock } else { Cost::Cpu }
+    }
+
+    /// Whether another process serves in this one's place.
+    pub(super) fn is_standing_by(&self) -> bool {
+        self.families.iter().any(|(_, family)| family.dataplane.is_standing_by())
     }
 
     /// When a dataplane wants to do what it deferred.
@@ -454,31 +471,5 @@ fn kind_of(change: &Change) -> ObjectKind {
         Change::Endpoints(..) => ObjectKind::Endpoints,
         Change::Node(_) => ObjectKind::Node,
         Change::ServiceCidr(..) => ObjectKind::ServiceCidr,
-    }
-}
-
-fn log_rejected(family: IpFamily, rejected: &[Rejected]) {
-    for Rejected { what, reason, is_repeated } in rejected {
-        let (what, err) = (what.as_str(), reason.as_str());
-        if *is_repeated {
-            info!(v = 2, %family, what, err, "Some rules are still rejected");
-        } else {
-            error!(%family, what, err, "Some rules were rejected, the others are written");
-        }
-    }
-}
-
-fn log_success(family: IpFamily, purpose: &Purpose, report: &SyncReport, took: Duration) {
-    let SyncReport { written, removed, commits, outcome, .. } = *report;
-    let is_notable = match purpose {
-        Purpose::Verify => outcome != SyncOutcome::UpToDate,
-        Purpose::Retry => outcome.is_repair(),
-        Purpose::Repair(_) | Purpose::Change => false,
-    };
-    let outcome = outcome.name();
-    if is_notable {
-        info!(%family, written, removed, commits, ?took, outcome, "Rules written");
-    } else {
-        info!(v = 2, %family, written, removed, commits, ?took, outcome, "Synced");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
 
-use ferrule_backends::{Backend, Cost};
+use ferrule_backends::{Backend, Cost, ModeOptions};
 use ferrule_config::settings::{Settings, SyncSettings};
 use ferrule_config::{Reload, configz};
 use ferrule_kernel::{interfaces, sys};
@@ -13,11 +13,13 @@ use ferrule_model::ObjectKind;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::warn;
 
+use super::inspect::Snapshot;
 use super::pacing::{Pace, Pacing, Pause, Retry};
 use super::proxy::Proxy;
 use super::rule_events::LoopSink;
 use super::view::{mode_options, node_view};
 use super::{Event, leftovers, notes};
+use crate::http::InspectSocket;
 use crate::logging::LogHandle;
 use crate::status::Status;
 use ferrule_model::with_causes;
@@ -60,6 +62,11 @@ pub(super) struct Context {
     pub sync: SyncSettings,
     /// How long connections through what another mode left may go on.
     pub drain_limit: Option<Duration>,
+    /// What the backend was opened with, or reconfigured to.
+    pub options: ModeOptions,
+    /// Answers questions for as long as this loop runs.
+    #[expect(dead_code, reason = "it answers until it is dropped")]
+    pub inspect_socket: Option<InspectSocket>,
 }
 
 /// How far a start has come. What watches the rules begins after the first try, whatever became of it; what other modes left
@@ -155,7 +162,12 @@ impl Serving {
             }
             Event::Inspect(reply) => {
                 // The one who asked may have given up.
-                let _ = reply.try_send(self.proxy.snapshot(self.backend.mode()));
+                let reader = self.backend.reader(&self.context.options);
+                let _ = reply.try_send(Snapshot { reader, ..self.proxy.snapshot(self.backend.mode()) });
+                false
+            }
+            Event::Diff(reply) => {
+                let _ = reply.try_send(self.proxy.diff());
                 false
             }
             Event::Reload(Reload::Restart { .. }) | Event::End(_) => false,
@@ -186,7 +198,9 @@ impl Serving {
         let options = mode_options(settings, host_ips);
         notes::log_all(&self.backend.reconfigure(&options));
         let site = self.proxy.site();
-        self.proxy.set_view(node_view(settings, &options, &*self.backend, &site))
+        let view = node_view(settings, &options, &*self.backend, &site);
+        self.context.options = options;
+        self.proxy.set_view(view)
     }
 
     /// Does what is due.
@@ -246,6 +260,11 @@ impl Serving {
             let Context { status, sync, drain_limit, .. } = &self.context;
             leftovers::remove(self.backend.cleanup(*drain_limit), sync.period, Arc::clone(status));
         }
+    }
+
+    /// Whether another process serves in this one's place.
+    pub(super) fn is_standing_by(&self) -> bool {
+        self.proxy.is_standing_by()
     }
 
     pub(super) fn shut_down(&mut self) {

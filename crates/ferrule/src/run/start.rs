@@ -32,7 +32,7 @@ use crate::health::Eligibility;
 use crate::host::{self, RealFiles};
 use crate::http::connections::PortKind;
 use crate::http::runtime::{BindError, HttpRuntime, Port};
-use crate::http::{HealthHandler, MetricsHandler, PageOptions, ServiceChecks};
+use crate::http::{HealthHandler, InspectHandler, InspectSocket, MetricsHandler, PageOptions, ServiceChecks};
 use crate::logging::LogHandle;
 use crate::metrics::{Metrics, process};
 use crate::status::Status;
@@ -110,9 +110,6 @@ pub struct Start {
 /// Runs a proxy until a signal, or a configuration that needs a new process.
 pub fn run(start: Start) -> Result<Ended, StartError> {
     let Start { settings, backend, source, configuration, configz, flags, mode_choice, log } = start;
-    if let Some(error) = backend.unavailable() {
-        return Err(error.into());
-    }
     if settings.profiling {
         // Now or never: a heap profile does not know what was allocated before.
         heap::enable();
@@ -186,6 +183,7 @@ impl Starting {
         }
         let http = HttpRuntime::start(shares).map_err(StartError::Threads)?;
         self.serve_pages(&http)?;
+        let inspect_socket = self.serve_questions(&http);
         // Subscribed before the addresses are listed, so that no change is missed.
         address_watch::start(self.events_tx.clone())?;
         let interface_addresses: BTreeSet<IpAddr> =
@@ -201,7 +199,8 @@ impl Starting {
         }
         let Self { settings, backend, events_tx, status, log, .. } = self;
         let drain_limit = settings.ipvs.drain_limit;
-        let context = Context { events: events_tx, status, log, sync: settings.sync, drain_limit };
+        let (events, sync) = (events_tx, settings.sync);
+        let context = Context { events, status, log, sync, drain_limit, options, inspect_socket };
         Ok(Serving::new(proxy, backend, context))
     }
 
@@ -245,6 +244,13 @@ impl Starting {
         Ok(http.serve(port, Arc::new(handler), settings.on_bind_failure).map_err(recorded)?)
     }
 
+    /// Answers to commands, on a unix socket.
+    fn serve_questions(&self, http: &HttpRuntime) -> Option<InspectSocket> {
+        let path = self.settings.inspect_socket.clone()?;
+        let inspector = Inspector::new(self.events_tx.clone());
+        Some(InspectSocket::serve(path, InspectHandler::on_socket(inspector), http))
+    }
+
     fn flow_cleaner(&self) -> Result<FlowCleaner, StartError> {
         let status = Arc::clone(&self.status);
         let report = move |done: Cleaned| status.metrics.flows_cleaned(done.family, done.took, done.deleted);
@@ -265,7 +271,7 @@ fn watch_configuration(mut live: LiveConfig, events: Sender<Event>) -> io::Resul
     threads::spawn("configuration", work).map(drop)
 }
 
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 

@@ -66,8 +66,15 @@ impl Running {
             let proxy = Proxy::new(view, opened.dataplanes, flows, observer);
             let (period, min_period) = (options.sync_period, Duration::ZERO);
             let sync = SyncSettings { period, min_period, min_period_is_set: false };
-            let context =
-                Context { events: sender, status, log: LogHandle::default(), sync, drain_limit: None };
+            let context = Context {
+                events: sender,
+                status,
+                log: LogHandle::default(),
+                sync,
+                drain_limit: None,
+                options,
+                inspect_socket: None,
+            };
             let serving = Serving::new(proxy, Box::new(backend), context);
             Loop { state: State::Serving(Box::new(serving)) }.run(&events_rx).expect("a run")
         });

@@ -62,7 +62,7 @@ fn an_expired_certificate_is_told() {
         return;
     }
     let site = Site::new(ApiServer::shared(), "expired");
-    let made = site.server.authority().client("system:kube-proxy", Validity::Expired);
+    let made = site.server.authority().expect("its CA").client("system:kube-proxy", Validity::Expired);
     let (certificate, key) = made.expect("a certificate");
     let certificate = site.file("client.crt", &certificate);
     let key = site.file("client.key", &key);

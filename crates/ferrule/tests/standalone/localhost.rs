@@ -1,7 +1,8 @@
 //! NodePorts on 127.0.0.1 in nftables mode: relayed by the program, for processes of the host alone.
 
 use std::io::{ErrorKind, Read as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
 
 use ferrule_testkit::Program;
 use ferrule_testkit::netns::{Seen, or_skip};
@@ -11,6 +12,8 @@ use crate::stand::{CLIENT, NODE, PATIENCE, PODS, Stand, Talker, ip, is_answered_
 
 const GATE: &str = "--feature-gates=KubeProxyNFTablesLocalhostNodePorts=true";
 const LOCALHOST: &str = "127.0.0.1";
+/// A loopback address, too, and one that no interface has.
+const FORGED: &str = "127.0.0.2";
 
 fn serve(stand: &Stand, more: &[&str]) -> Program {
     let program = stand.start(&[&["--proxy-mode=nftables"], more].concat());
@@ -168,4 +171,37 @@ fn only_processes_of_the_host_reach_them() {
     Talker::new(&stand, LOCALHOST, LOCALHOST, 30053).ask_until(&PODS);
     assert_eq!(stand.ask(CLIENT, NODE, 30080), Seen::Refused);
     assert!(!is_reached(neighbour(&stand), 30053, None));
+}
+
+/// A neighbour that sends to 127.0.0.1 from a loopback address gets nothing either, where an administrator lets such packets in.
+/// Its datagram would be forwarded, and the reply go to the host itself.
+#[test]
+fn a_forged_loopback_source_reaches_nothing() {
+    if !or_skip() {
+        return;
+    }
+    let stand = Stand::new();
+    web(&stand, &PODS);
+    let all = ["net/ipv4/conf/all/route_localnet", "net/ipv4/conf/all/rp_filter"];
+    stand.net.node().set_all(&[(all[0], "1"), (all[1], "0")]).expect("settings");
+    let _program = serve(&stand, &[GATE, "--nodeport-addresses=localhost"]);
+    Talker::new(&stand, LOCALHOST, LOCALHOST, 30053).ask_until(&PODS);
+
+    let pod = neighbour(&stand);
+    pod.feed("ip", &["address", "add", "127.0.0.2/32", "dev", "lo"], "").expect("an address");
+    let forged = pod.run(|| UdpSocket::bind((FORGED, 5400))).expect("the pod").expect("a socket");
+    let on_node = |address: (&'static str, u16)| {
+        let bind = || {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+            std::io::Result::Ok(socket)
+        };
+        stand.net.node().run(bind).expect("the node").expect("a socket")
+    };
+    let (other, replies) = (on_node((LOCALHOST, 5353)), on_node((FORGED, 5400)));
+    let send = |port: u16| forged.send_to(b"who?", (LOCALHOST, port)).expect("it is sent");
+    send(5353);
+    assert!(other.recv(&mut [0; 16]).is_ok(), "such a datagram arrives on the host");
+    send(30053);
+    assert!(replies.recv(&mut [0; 128]).is_err(), "it was forwarded, and answered");
 }

@@ -1,6 +1,7 @@
 //! The client of IPVS.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -23,6 +24,8 @@ const VERSION: u16 = 1;
 const TIMEOUT_TCP: u16 = 4;
 const TIMEOUT_TCP_FIN: u16 = 5;
 const TIMEOUT_UDP: u16 = 6;
+/// There while the module is loaded.
+const PROC_FILE: &str = "/proc/thread-self/net/ip_vs";
 /// Loading a module from a slow disk.
 const MODPROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -67,7 +70,11 @@ impl Ipvs {
         if let Some(ipvs) = Self::open_loaded()? {
             return Ok(Some(ipvs));
         }
-        // Since 5.16 asking for the family loads the module, where that is allowed at all. If this fails, so does the next line.
+        // Since 5.16 asking for the family loads the module, where that is allowed at all.
+        if let Some(ipvs) = Self::resolve()? {
+            return Ok(Some(ipvs));
+        }
+        // If this fails, so does the next line.
         let _ = subprocess::run(&Run {
             program: "modprobe",
             arguments: &["ip_vs"],
@@ -75,11 +82,18 @@ impl Ipvs {
             timeout: MODPROBE_TIMEOUT,
             cancel: None,
         });
-        Self::open_loaded()
+        Self::resolve()
     }
 
-    /// Like [`Self::open`], without an attempt to load it.
+    /// Like [`Self::open`], without an attempt to load it. Asking for the family would be one.
     pub fn open_loaded() -> Result<Option<Self>, NetlinkError> {
+        if !Path::new(PROC_FILE).exists() {
+            return Ok(None);
+        }
+        Self::resolve()
+    }
+
+    fn resolve() -> Result<Option<Self>, NetlinkError> {
         let mut socket = Socket::open(Protocol::Generic, &[])?;
         let body = wire::body(GET_FAMILY, |writer| writer.text(FAMILY_NAME, "IPVS"));
         let operation = "resolving the IPVS netlink family";

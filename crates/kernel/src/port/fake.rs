@@ -103,6 +103,13 @@ impl FakeIpvsKernel {
         self.state().faults.push(Fault { kind: kind.to_owned(), passing, errno });
     }
 
+    /// Gives an interface an address with a network behind it.
+    pub fn add_network(&self, name: &str) {
+        if let Some(link) = self.state().links.get_mut(name) {
+            link.has_networks = true;
+        }
+    }
+
     /// Adds a scheduler, as if its module were there.
     pub fn add_scheduler(&self, name: &str) {
         self.state().schedulers.push(name.to_owned());

@@ -62,6 +62,9 @@ pub trait ServiceInterface {
     /// Its addresses of both families, but for loopback and link-local ones.
     fn addresses(&mut self, link: &Link) -> Result<Vec<IpAddr>, NetlinkError>;
 
+    /// Whether it has addresses with networks behind them, link-local ones aside: kube-proxy and Ferrule add single ones only.
+    fn has_networks(&mut self, link: &Link) -> Result<bool, NetlinkError>;
+
     /// Adds addresses, then removes others, and returns those that the kernel refused. Adding one that is there, and removing
     /// one that is not, succeeds.
     fn change(

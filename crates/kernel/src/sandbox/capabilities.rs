@@ -23,6 +23,16 @@ pub fn present() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
 }
 
+/// Makes every capability effective that this thread may have. A program whose file has capabilities, run by a user who is not root, may
+/// have them without that; this way the file also runs, for its version say, where a container may not have any.
+pub fn raise_permitted() {
+    let Ok(sets) = capabilities(None) else { return };
+    if sets.effective != sets.permitted {
+        // What stays ineffective is missed by what needs it, and reported there.
+        let _ = set_capabilities(None, CapabilitySets { effective: sets.permitted, ..sets });
+    }
+}
+
 /// Drops every capability but these and returns the remaining ones.
 pub fn keep_only(wanted: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
     let rejected = |source: Errno| SandboxError::Rejected { what: "capabilities", source: source.into() };

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::thread;
 
-use ferrule_kernel::datagrams::{self, DatagramBatch, MAX_DATAGRAMS, Outgoing};
+use ferrule_kernel::datagrams::{self, DatagramBatch, MAX_DATAGRAMS, Merging, Outgoing};
 use rustix::event::epoll;
 use slab::Slab;
 
@@ -99,9 +99,14 @@ fn echo_datagrams(socket: &UdpSocket) {
         while let Ok(count) = batch.receive(socket, MAX_DATAGRAMS) {
             let replies: Vec<Outgoing<'_>> = batch
                 .datagrams()
-                .map(|datagram| Outgoing { payload: datagram.payload, peer: datagram.peer, local: None })
+                .map(|datagram| Outgoing {
+                    payload: datagram.payload,
+                    segment: datagram.segment,
+                    peer: datagram.peer,
+                    local: None,
+                })
                 .collect();
-            let _ = datagrams::send(socket, &replies);
+            let _ = datagrams::send(socket, &replies, &mut Merging::default());
             if count < MAX_DATAGRAMS {
                 break;
             }

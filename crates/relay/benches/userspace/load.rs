@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use ferrule_kernel::datagrams::{self, DatagramBatch, MAX_DATAGRAMS, Outgoing};
+use ferrule_kernel::datagrams::{self, DatagramBatch, MAX_DATAGRAMS, Merging, Outgoing};
 use rustix::event::{Timespec, epoll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with,
@@ -131,34 +131,42 @@ pub fn download(from: SocketAddr, concurrent: usize, duration: Duration) -> (u64
     (received, elapsed)
 }
 
-/// Datagrams that came back. Each client has some under way, and sends as many as it received, in one call.
-pub fn datagrams(to: SocketAddr, clients: usize, duration: Duration) -> (usize, Duration) {
+/// Datagrams that came back. Each client has some under way, and sends as many as it received, in one call: one by one, or merged,
+/// which costs the clients less.
+pub fn datagrams(to: SocketAddr, mut merging: Merging, duration: Duration) -> (usize, Duration) {
     const UNDER_WAY: usize = 16;
-    let burst = [Outgoing { payload: &REQUEST, peer: None, local: None }; MAX_DATAGRAMS];
+    let clients = 64;
+    let burst =
+        [Outgoing { payload: &REQUEST, segment: REQUEST.len(), peer: None, local: None }; MAX_DATAGRAMS];
     let mut poll = Poll::new();
     let sockets: Vec<OwnedFd> = (0..clients)
         .map(|number| {
             let socket = UdpSocket::bind(source(number)).unwrap();
             socket.connect(to).unwrap();
             socket.set_nonblocking(true).unwrap();
+            if merging.is_on() {
+                datagrams::receive_merged(&socket).unwrap();
+            }
             socket.into()
         })
         .collect();
     let mut last = vec![Instant::now(); clients];
     for (at, socket) in sockets.iter().enumerate() {
         poll.add(socket, at);
-        let _ = datagrams::send(socket, &burst[..UNDER_WAY]);
+        let _ = datagrams::send(socket, &burst[..UNDER_WAY], &mut merging);
     }
     let mut batch = DatagramBatch::new();
     let mut received = 0;
     let begin = Instant::now();
     while begin.elapsed() < duration {
         for (at, _) in poll.wait() {
-            while let Ok(count @ 1..) = batch.receive(&sockets[at], UNDER_WAY) {
+            while let Ok(messages @ 1..) = batch.receive(&sockets[at], UNDER_WAY) {
+                let count = batch.datagrams().map(|one| one.payload.len() / REQUEST.len()).sum::<usize>();
+                let count = count.min(UNDER_WAY);
                 received += count;
                 last[at] = Instant::now();
-                let _ = datagrams::send(&sockets[at], &burst[..count]);
-                if count < UNDER_WAY {
+                let _ = datagrams::send(&sockets[at], &burst[..count], &mut merging);
+                if messages < UNDER_WAY {
                     break;
                 }
             }
@@ -167,7 +175,7 @@ pub fn datagrams(to: SocketAddr, clients: usize, duration: Duration) -> (usize, 
         for (at, last) in last.iter_mut().enumerate() {
             if last.elapsed() > Duration::from_millis(50) {
                 *last = Instant::now();
-                let _ = datagrams::send(&sockets[at], &burst[..UNDER_WAY]);
+                let _ = datagrams::send(&sockets[at], &burst[..UNDER_WAY], &mut merging);
             }
         }
     }

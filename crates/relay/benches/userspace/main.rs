@@ -26,6 +26,7 @@ mod table;
 
 use std::time::Duration;
 
+use ferrule_kernel::datagrams::Merging;
 use table::Table;
 
 /// Worker threads of the relay and of HAProxy.
@@ -155,18 +156,24 @@ fn latency_and_memory(peers: &[peers::Peer], table: &mut Table) {
 }
 
 fn datagrams(peers: &[peers::Peer], table: &mut Table) {
-    let mut rates = vec![Vec::new(); peers.len()];
-    let mut costs = vec![Vec::new(); peers.len()];
-    for _ in 0..rounds() {
-        for (at, peer) in peers.iter().enumerate() {
-            if let Some(address) = peer.datagrams {
-                let before = peer.cpu();
-                let (count, elapsed) = load::datagrams(address, 64, Duration::from_secs(1));
-                rates[at].push(count as f64 / elapsed.as_secs_f64());
-                costs[at].push(peer.cpu().saturating_sub(before).as_secs_f64() * 1e6 / count.max(1) as f64);
+    for (clients, merging) in
+        [("clients that send one by one", Merging::OFF), ("clients that send merged", Merging::default())]
+    {
+        let mut rates = vec![Vec::new(); peers.len()];
+        let mut costs = vec![Vec::new(); peers.len()];
+        for _ in 0..rounds() {
+            for (at, peer) in peers.iter().enumerate() {
+                if let Some(address) = peer.datagrams {
+                    let before = peer.cpu();
+                    let (count, elapsed) = load::datagrams(address, merging, Duration::from_secs(1));
+                    rates[at].push(count as f64 / elapsed.as_secs_f64());
+                    costs[at]
+                        .push(peer.cpu().saturating_sub(before).as_secs_f64() * 1e6 / count.max(1) as f64);
+                }
             }
         }
+        let rates = rates.iter().map(|all| table::median(all));
+        table.add(&format!("UDP echoes a second, 64 {clients}"), "/s", rates);
+        table.add("CPU of a UDP echo", "µs", costs.iter().map(|all| table::median(all)));
     }
-    table.add("UDP echoes a second, 64 clients", "/s", rates.iter().map(|all| table::median(all)));
-    table.add("CPU of a UDP echo", "µs", costs.iter().map(|all| table::median(all)));
 }

@@ -25,7 +25,8 @@ struct Failing {
 }
 
 impl Health {
-    pub(super) fn failed(&mut self, endpoint: SocketAddr, now: Instant) {
+    /// Whether it is set aside by this failure.
+    pub(super) fn failed(&mut self, endpoint: SocketAddr, now: Instant) -> bool {
         let failing = self.failing.entry(endpoint).or_insert(Failing {
             in_a_row: 0,
             pause: FIRST_PAUSE,
@@ -34,12 +35,15 @@ impl Health {
         failing.in_a_row = failing.in_a_row.saturating_add(1);
         // Failures of dials that were under way when it was set aside do not count again.
         let is_trial = failing.in_a_row > FAILURES_TO_SET_ASIDE;
-        if failing.in_a_row == FAILURES_TO_SET_ASIDE {
-            failing.aside_until = Some(now + failing.pause);
-        } else if is_trial && failing.aside_until.is_none_or(|until| until <= now + TRIAL) {
+        let is_set_aside = failing.in_a_row == FAILURES_TO_SET_ASIDE;
+        let failed_trial = is_trial && failing.aside_until.is_none_or(|until| until <= now + TRIAL);
+        if failed_trial {
             failing.pause = (failing.pause * 2).min(LONGEST_PAUSE);
+        }
+        if is_set_aside || failed_trial {
             failing.aside_until = Some(now + failing.pause);
         }
+        is_set_aside
     }
 
     pub(super) fn succeeded(&mut self, endpoint: SocketAddr) {

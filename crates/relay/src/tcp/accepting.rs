@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::{TcpSide, spare_descriptor};
 use crate::Note;
 use crate::worker::Context;
+use crate::worker::limits::Opened;
 use crate::worker::poller::Token;
 use crate::worker::shared::PortalState;
 use crate::worker::timers::Alarm;
@@ -27,9 +28,18 @@ pub(super) struct Listener {
     pub(super) portal: Arc<PortalState>,
     /// `None` once it is closed.
     socket: Option<Arc<OwnedFd>>,
+    /// Whether clients are left in its queue, for another process or for later.
+    is_suspended: bool,
     serial: u64,
     /// How long the next pause will be.
     pause: Duration,
+}
+
+impl Listener {
+    /// Its socket, if clients are to be accepted there.
+    fn accepting(&self) -> Option<&Arc<OwnedFd>> {
+        self.socket.as_ref().filter(|_| !self.is_suspended)
+    }
 }
 
 impl TcpSide {
@@ -43,15 +53,21 @@ impl TcpSide {
             return;
         }
         let serial = context.serial();
-        entry.insert(Listener { portal, socket: Some(socket), serial, pause: FIRST_PAUSE });
+        entry.insert(Listener {
+            portal,
+            socket: Some(socket),
+            is_suspended: false,
+            serial,
+            pause: FIRST_PAUSE,
+        });
     }
 
     /// Accepts the clients that wait.
     pub(crate) fn accept(&mut self, index: usize, context: &mut Context) {
         for _ in 0..MAX_ACCEPTS_PER_TURN {
             let Some(listener) = self.listeners.get_mut(index) else { return };
-            let Some(socket) = &listener.socket else { return };
-            if !context.shared.has_descriptors() {
+            let Some(socket) = listener.accepting() else { return };
+            if !context.shared.has_descriptors_for_stream() {
                 return self.pause(index, &Errno::MFILE.into(), context);
             }
             if self.spare.is_none() {
@@ -81,7 +97,7 @@ impl TcpSide {
         }
     }
 
-    fn accepted(
+    pub(super) fn accepted(
         &mut self,
         portal: Arc<PortalState>,
         client: OwnedFd,
@@ -92,8 +108,8 @@ impl TcpSide {
         let Some(address) = address.and_then(|address| std::net::SocketAddr::try_from(address).ok()) else {
             return reset(client);
         };
-        if let Err(limit) = portal.open_connection() {
-            portal.refused(limit);
+        if let Err(limit) = portal.open(Opened::Connection) {
+            portal.refused(Opened::Connection, limit);
             return reset(client);
         }
         let serial = context.serial();
@@ -105,7 +121,7 @@ impl TcpSide {
     /// Leaves clients in the kernel's queue for a while.
     fn pause(&mut self, index: usize, error: &io::Error, context: &mut Context) {
         let Some(listener) = self.listeners.get_mut(index) else { return };
-        let Some(socket) = &listener.socket else { return };
+        let Some(socket) = listener.accepting() else { return };
         context.poller.remove(&**socket);
         listener.portal.count(|counters| &counters.accept_pauses, 1);
         context.shared.descriptors_exhausted(listener.portal.address, error);
@@ -116,10 +132,8 @@ impl TcpSide {
 
     /// A pause is over.
     pub(crate) fn resume_accepting(&mut self, index: usize, serial: u64, context: &mut Context) {
-        let Some(listener) = self.listeners.get(index).filter(|listener| listener.serial == serial) else {
-            return;
-        };
-        let Some(socket) = &listener.socket else { return };
+        let current = self.listeners.get(index).filter(|listener| listener.serial == serial);
+        let Some(socket) = current.and_then(Listener::accepting) else { return };
         if let Err(error) = context.poller.add_listener(&**socket, Token::Listener(index)) {
             return self.pause(index, &error, context);
         }
@@ -135,10 +149,29 @@ impl TcpSide {
         }
     }
 
+    /// Leaves clients in the queues of all sockets.
     pub(crate) fn stop_accepting(&mut self, context: &mut Context) {
-        let all: Vec<usize> = self.listeners.iter().map(|(index, _)| index).collect();
-        for index in all {
-            self.close_listener(index, context);
+        for (_, listener) in &mut self.listeners {
+            if let Some(socket) = listener.accepting() {
+                context.poller.remove(&**socket);
+                listener.is_suspended = true;
+            }
+        }
+    }
+
+    /// Accepts clients of a portal again.
+    pub(crate) fn accept_again(&mut self, portal: u64, context: &mut Context) {
+        let is_meant = |listener: &Listener| listener.portal.id == portal && listener.is_suspended;
+        let found = self.listeners.iter().filter(|(_, listener)| is_meant(listener));
+        let found: Vec<usize> = found.map(|(index, _)| index).collect();
+        for index in found {
+            // An alarm of before is about nothing any more.
+            let serial = context.serial();
+            if let Some(listener) = self.listeners.get_mut(index) {
+                listener.is_suspended = false;
+                listener.serial = serial;
+            }
+            self.resume_accepting(index, serial, context);
         }
     }
 

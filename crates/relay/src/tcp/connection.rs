@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
@@ -11,10 +11,15 @@ use rustix::net::{Shutdown, shutdown};
 use super::accepting::linger_zero;
 use super::dial::Dial;
 use super::direction::{Broken, Direction, Ends, Tools};
+use crate::worker::limits::Opened;
 use crate::worker::shared::PortalState;
+
+/// An endpoint that resets a connection so soon did not wait for the client.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// One client's connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a hidden state machine")]
 pub(super) struct Connection {
     pub(super) serial: u64,
     pub(super) portal: Arc<PortalState>,
@@ -26,21 +31,17 @@ pub(super) struct Connection {
     /// Present until the first byte has been passed on: until then another endpoint can be tried.
     pub(super) dial: Option<Box<Dial>>,
     pub(super) dial_deadline: Option<Instant>,
+    /// How many dials have begun.
+    pub(super) dials: u8,
     pub(super) inbound: Direction,
     pub(super) outbound: Direction,
     pub(super) last_active: Instant,
     pub(super) client_is_watched: bool,
     pub(super) is_admitted: bool,
-    half_open: HalfOpen,
-}
-
-/// Whether one side has ended its half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HalfOpen {
-    No,
-    /// Just now: its idle time is to be limited.
-    Begins,
-    Yes,
+    /// Waits for another turn.
+    pub(super) is_unfinished: bool,
+    /// One side has ended its half.
+    is_half_open: bool,
 }
 
 /// Where a connection is in its life.
@@ -79,12 +80,14 @@ impl Connection {
             endpoint_address: None,
             dial: Some(Box::default()),
             dial_deadline: None,
+            dials: 0,
             inbound: Direction::default(),
             outbound: Direction::default(),
             last_active: Instant::now(),
             client_is_watched: false,
             is_admitted: true,
-            half_open: HalfOpen::No,
+            is_unfinished: false,
+            is_half_open: false,
         }
     }
 
@@ -94,20 +97,17 @@ impl Connection {
         self.outbound.assume_writable();
     }
 
-    /// Whether one side has ended its half since the last call.
-    pub(super) fn has_become_half_open(&mut self) -> bool {
-        let begins = self.half_open == HalfOpen::Begins;
-        if begins {
-            self.half_open = HalfOpen::Yes;
-        }
-        begins
+    /// Whether one side has ended its half.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.is_half_open
     }
 
     /// Moves bytes both ways.
     pub(super) fn advance(&mut self, tools: &mut Tools, now: Instant) -> Next {
         let (Some(client), Some(endpoint)) = (&self.client, &self.endpoint) else { return Next::End };
-        let inward = Ends { source: client.as_fd(), destination: endpoint.as_fd() };
-        let outward = Ends { source: endpoint.as_fd(), destination: client.as_fd() };
+        let portal = &self.portal;
+        let inward = Ends { source: client.as_fd(), destination: endpoint.as_fd(), portal };
+        let outward = Ends { source: endpoint.as_fd(), destination: client.as_fd(), portal };
         let (before_in, before_out) = (self.inbound.delivered(), self.outbound.delivered());
         // Answers first: an endpoint that has ended is then known before more is written to it.
         let answered = self.outbound.advance(outward, tools);
@@ -123,8 +123,8 @@ impl Connection {
         }
         match (answered, asked) {
             (Ok(answers_left), Ok(requests_left)) => self.after_progress(answers_left || requests_left),
-            (Err(broken), _) => self.after_outbound_error(broken),
-            (_, Err(broken)) => self.after_inbound_error(broken, tools),
+            (Err(broken), _) => self.after_outbound_error(broken, now),
+            (_, Err(broken)) => self.after_inbound_error(broken, tools, now),
         }
     }
 
@@ -150,8 +150,8 @@ impl Connection {
             }
             return Next::End;
         }
-        if (asked || answered) && self.half_open == HalfOpen::No {
-            self.half_open = HalfOpen::Begins;
+        if (asked || answered) && !self.is_half_open {
+            self.is_half_open = true;
             // The other half can still carry data: a client may send all it has and then wait for the answer.
             let other_side = if asked { &self.endpoint } else { &self.client };
             if let Some(socket) = other_side {
@@ -162,9 +162,9 @@ impl Connection {
     }
 
     /// The endpoint cannot be read, or the client not be written to.
-    fn after_outbound_error(&mut self, broken: Broken) -> Next {
+    fn after_outbound_error(&mut self, broken: Broken, now: Instant) -> Next {
         match broken {
-            Broken::Source(_) => self.endpoint_failed(),
+            Broken::Source(_) => self.endpoint_failed(now),
             Broken::Destination(_) => {
                 self.reset_both();
                 Next::End
@@ -173,7 +173,7 @@ impl Connection {
     }
 
     /// The client cannot be read, or the endpoint not be written to.
-    fn after_inbound_error(&mut self, broken: Broken, tools: &mut Tools) -> Next {
+    fn after_inbound_error(&mut self, broken: Broken, tools: &mut Tools, now: Instant) -> Next {
         match broken {
             Broken::Source(_) => {
                 self.reset_both();
@@ -188,7 +188,7 @@ impl Connection {
             }
             Broken::Destination(_) => {
                 self.drain_answer(tools);
-                self.endpoint_failed()
+                self.endpoint_failed(now)
             }
         }
     }
@@ -198,8 +198,8 @@ impl Connection {
         if let (Some(client), Some(endpoint)) = (&self.client, &self.endpoint) {
             let before = self.outbound.delivered();
             self.outbound.assume_ready();
-            let _ =
-                self.outbound.advance(Ends { source: endpoint.as_fd(), destination: client.as_fd() }, tools);
+            let ends = Ends { source: endpoint.as_fd(), destination: client.as_fd(), portal: &self.portal };
+            let _ = self.outbound.advance(ends, tools);
             let moved = self.outbound.delivered() - before;
             if moved > 0 {
                 self.count(0, moved);
@@ -208,13 +208,13 @@ impl Connection {
     }
 
     /// The endpoint has reset the connection. If no byte was passed on, another one can take its place.
-    fn endpoint_failed(&mut self) -> Next {
-        if self.outbound.delivered() == 0
+    fn endpoint_failed(&mut self, now: Instant) -> Next {
+        if self.is_fault_of_endpoint(now)
             && let Some(endpoint) = self.endpoint_address
         {
-            self.portal.pool.report_failure(endpoint);
+            self.portal.blame(endpoint, now);
         }
-        if self.dial.is_some() && self.half_open == HalfOpen::No {
+        if self.dial.is_some() && !self.is_half_open {
             self.portal.count(|counters| &counters.dial_failures, 1);
             self.endpoint = None;
             self.outbound = Direction::default();
@@ -223,6 +223,16 @@ impl Connection {
         }
         self.reset_both();
         Next::End
+    }
+
+    /// Whether nothing that the client did can have led to a reset: it reached the endpoint with no byte and no end, and there
+    /// was no time to be idle in. Otherwise a client could have endpoints set aside that serve others well.
+    fn is_fault_of_endpoint(&self, now: Instant) -> bool {
+        self.inbound.delivered() == 0
+            && self.outbound.delivered() == 0
+            && !self.is_half_open
+            // The time of the connection, as long as no byte has passed.
+            && now.saturating_duration_since(self.last_active) < AT_ONCE
     }
 
     fn report_success(&self) {
@@ -246,6 +256,6 @@ impl Connection {
         self.inbound = Direction::default();
         self.outbound = Direction::default();
         self.dial = None;
-        self.portal.close_connection();
+        self.portal.close(Opened::Connection);
     }
 }

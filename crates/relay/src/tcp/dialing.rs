@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use super::TcpSide;
 use super::connection::Stage;
 use crate::pool::{PickError, Request};
-use crate::relay::set_stream_options;
+use crate::relay::{is_about_host, set_stream_options};
 use crate::worker::Context;
 use crate::worker::poller::Token;
 use crate::worker::timers::Alarm;
@@ -25,8 +25,8 @@ enum Begun {
     Pending,
     Connected,
     Failed,
-    /// This host has no port left towards the endpoint, which is not to blame.
-    NoPort,
+    /// This host lacks a port towards the endpoint, or memory. The endpoint is not to blame.
+    NotPossible,
     NoDescriptor(io::Error),
 }
 
@@ -47,7 +47,7 @@ impl TcpSide {
                 }
                 Begun::Connected => return self.connected(index, context),
                 Begun::Failed => self.count_dial_failure(index, endpoint, context),
-                Begun::NoPort => {
+                Begun::NotPossible => {
                     if let Some(connection) = self.connections.get(index) {
                         connection.portal.count(|counters| &counters.dial_failures, 1);
                     }
@@ -76,23 +76,27 @@ impl TcpSide {
 
     fn begin_dial(&mut self, index: usize, endpoint: SocketAddr, context: &mut Context) -> Begun {
         let socket = match self.stream_socket(endpoint) {
-            Ok(socket) => socket,
-            Err(error @ (Errno::MFILE | Errno::NFILE)) => return Begun::NoDescriptor(error.into()),
-            Err(_) => return Begun::Failed,
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                return Begun::NoDescriptor(error.into());
+            }
+            result => result,
         };
-        let Some(connection) = self.connections.get_mut(index) else { return Begun::Failed };
+        let Some(connection) = self.connections.get_mut(index) else { return Begun::NotPossible };
         if let Some(dial) = connection.dial.as_deref_mut() {
             dial.begun(endpoint);
         }
+        // A kernel without the endpoint's family, for example. It was an attempt, so there is an end to them.
+        let Ok(socket) = socket else { return Begun::NotPossible };
         connection.endpoint_address = Some(endpoint);
+        connection.dials = connection.dials.wrapping_add(1);
         let begun = match set_stream_options(&socket).and_then(|()| Ok(connect(&socket, &endpoint)?)) {
             Ok(()) => Begun::Connected,
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Begun::Pending,
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => return Begun::NoPort,
+            Err(error) if is_about_host(&error) => return Begun::NotPossible,
             Err(_) => return Begun::Failed,
         };
-        if context.poller.add_stream(&socket, Token::Endpoint(index)).is_err() {
-            return Begun::Failed;
+        if context.poller.add_stream(&socket, Token::Endpoint(index, connection.dials)).is_err() {
+            return Begun::NotPossible;
         }
         connection.endpoint = Some(socket);
         begun
@@ -153,7 +157,7 @@ impl TcpSide {
     fn count_dial_failure(&mut self, index: usize, endpoint: SocketAddr, context: &Context) {
         if let Some(connection) = self.connections.get(index) {
             connection.portal.count(|counters| &counters.dial_failures, 1);
-            connection.portal.pool.report_failure_at(endpoint, context.now);
+            connection.portal.blame(endpoint, context.now);
         }
     }
 

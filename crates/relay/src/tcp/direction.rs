@@ -2,16 +2,20 @@
 //!
 //! Small amounts are copied through a buffer of the worker; once a read fills it, bytes move through a pipe with `splice`, without
 //! being copied. What the destination does not take yet is held: in memory, at most one buffer, or in the pipe. While something
-//! is held, nothing is read, so that a slow reader slows its sender down.
+//! is held, nothing is read, so that a slow reader slows its sender down. Where too much is held already, only as much is read as
+//! the destination takes: the rest stays in the source's socket.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::pipe::{SpliceFlags, splice};
 
 use super::pipes::{Pipe, Pipes};
+use crate::worker::limits::Reservation;
 use crate::worker::poller::Readiness;
+use crate::worker::shared::{PortalState, Shared};
 
 /// One read by copying.
 const BUFFER: usize = 16 << 10;
@@ -26,11 +30,12 @@ pub(super) struct Tools {
     pipes: Pipes,
 }
 
-/// The two sockets of a direction.
+/// The two sockets of a direction, and where bytes that wait are counted.
 #[derive(Clone, Copy)]
 pub(super) struct Ends<'a> {
     pub(super) source: BorrowedFd<'a>,
     pub(super) destination: BorrowedFd<'a>,
+    pub(super) portal: &'a Arc<PortalState>,
 }
 
 /// Which socket failed, and how.
@@ -60,6 +65,8 @@ pub(super) struct Direction {
     is_finished: bool,
     delivered: u64,
     held: Held,
+    /// Counts what is held, once the destination has to be waited for.
+    reserved: Option<Reservation>,
 }
 
 /// Bytes that were read and not written yet.
@@ -78,8 +85,8 @@ enum Held {
 }
 
 impl Tools {
-    pub(super) fn new() -> Self {
-        Self { buffer: vec![0; BUFFER].into_boxed_slice(), pipes: Pipes::default() }
+    pub(super) fn new(relay: Arc<Shared>) -> Self {
+        Self { buffer: vec![0; BUFFER].into_boxed_slice(), pipes: Pipes::new(relay) }
     }
 }
 
@@ -120,6 +127,7 @@ impl Direction {
     /// Gives up what is held and reads no more.
     pub(super) fn abandon(&mut self) {
         self.held = Held::Nothing;
+        self.reserved = None;
         self.is_finished = true;
     }
 
@@ -128,6 +136,7 @@ impl Direction {
         let limit = self.delivered + TURN;
         while !self.is_finished {
             if !self.flush(ends.destination, tools)? {
+                self.reserve(ends.portal);
                 return Ok(false);
             }
             if self.source_ended {
@@ -136,11 +145,23 @@ impl Direction {
                 return Ok(false);
             } else if self.delivered >= limit {
                 return Ok(true);
-            } else {
-                self.read(ends, tools)?;
+            } else if !self.read(ends, tools)? {
+                return Ok(false);
             }
         }
         Ok(false)
+    }
+
+    /// Counts what is held. Bytes that are passed on at once are never counted.
+    fn reserve(&mut self, portal: &Arc<PortalState>) {
+        if self.reserved.is_none() {
+            let bytes = match &self.held {
+                Held::Nothing => return,
+                Held::Bytes { bytes, .. } => bytes.len(),
+                Held::Piped { length, .. } => *length,
+            };
+            self.reserved = Some(portal.hold(bytes));
+        }
     }
 
     /// Writes what is held. `false` if the destination has to be waited for.
@@ -178,6 +199,7 @@ impl Direction {
                 *written += count;
                 if *written >= bytes.len() {
                     self.held = Held::Nothing;
+                    self.reserved = None;
                 }
             }
             Held::Piped { length, .. } => {
@@ -186,18 +208,55 @@ impl Direction {
                     && let Held::Piped { pipe, .. } = std::mem::take(&mut self.held)
                 {
                     tools.pipes.put_back(pipe);
+                    self.reserved = None;
                 }
             }
         }
     }
 
-    /// Reads once; nothing is held.
-    fn read(&mut self, ends: Ends<'_>, tools: &mut Tools) -> Result<(), Broken> {
+    /// Reads once; nothing is held. `false` if the destination has to be waited for.
+    fn read(&mut self, ends: Ends<'_>, tools: &mut Tools) -> Result<bool, Broken> {
+        if !ends.portal.may_hold() {
+            return self.pass_on(ends, tools);
+        }
         let pipe = if self.is_bulk { tools.pipes.take() } else { None };
         match pipe {
-            Some(pipe) => self.splice_in(ends.source, pipe, tools),
-            None => self.copy(ends, tools),
+            Some(pipe) => self.splice_in(ends.source, pipe, tools)?,
+            None => self.copy(ends, tools)?,
         }
+        Ok(true)
+    }
+
+    /// Passes on what the destination takes at once, and only then reads it, so that nothing is ever held. `false` if the
+    /// destination has to be waited for.
+    fn pass_on(&mut self, ends: Ends<'_>, tools: &mut Tools) -> Result<bool, Broken> {
+        ends.portal.read_unbuffered();
+        if !self.is_writable {
+            return Ok(false);
+        }
+        let Some(length) = self.receive(ends.source, tools, RecvFlags::PEEK)? else { return Ok(true) };
+        let bytes = tools.buffer.get(..length).unwrap_or_default();
+        let sent = match send(ends.destination, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN) => 0,
+            Err(Errno::INTR) => return Ok(true),
+            Err(error) => return Err(Broken::Destination(error)),
+        };
+        self.delivered += sent as u64;
+        self.is_writable = sent == length;
+        // What is left was seen, and is still there.
+        self.is_readable |= sent < length;
+        let mut taken = 0;
+        while taken < sent {
+            let rest = tools.buffer.get_mut(taken..sent).unwrap_or_default();
+            match recv(ends.source, rest, RecvFlags::empty()) {
+                Ok((_, count @ 1..)) => taken += count,
+                Err(Errno::INTR) => {}
+                // These bytes were seen: only a reset takes them away.
+                Ok((_, 0)) | Err(_) => return Err(Broken::Source(Errno::CONNRESET)),
+            }
+        }
+        Ok(self.is_writable)
     }
 
     fn splice_in(&mut self, source: BorrowedFd<'_>, pipe: Pipe, tools: &mut Tools) -> Result<(), Broken> {
@@ -217,23 +276,30 @@ impl Direction {
         Ok(())
     }
 
-    fn copy(&mut self, ends: Ends<'_>, tools: &mut Tools) -> Result<(), Broken> {
-        let length = match recv(ends.source, &mut tools.buffer[..], RecvFlags::empty()) {
-            Ok((_, 0)) => {
-                self.source_ended = true;
-                return Ok(());
+    /// Reads into the buffer. `None` if there is nothing now.
+    fn receive(
+        &mut self,
+        source: BorrowedFd<'_>,
+        tools: &mut Tools,
+        flags: RecvFlags,
+    ) -> Result<Option<usize>, Broken> {
+        match recv(source, &mut tools.buffer[..], flags) {
+            Ok((_, 0)) => self.source_ended = true,
+            Ok((_, length)) => {
+                self.is_bulk = length == BUFFER;
+                // There was no more, unless the peer has ended meanwhile; then there may be an end to be read.
+                self.is_readable = self.is_bulk || self.hangup;
+                return Ok(Some(length));
             }
-            Ok((_, length)) => length,
-            Err(Errno::AGAIN) => {
-                self.is_readable = false;
-                return Ok(());
-            }
-            Err(Errno::INTR) => return Ok(()),
+            Err(Errno::AGAIN) => self.is_readable = false,
+            Err(Errno::INTR) => {}
             Err(error) => return Err(Broken::Source(error)),
-        };
-        self.is_bulk = length == BUFFER;
-        // There was no more, unless the peer has ended meanwhile; then there may be an end to be read.
-        self.is_readable = self.is_bulk || self.hangup;
+        }
+        Ok(None)
+    }
+
+    fn copy(&mut self, ends: Ends<'_>, tools: &mut Tools) -> Result<(), Broken> {
+        let Some(length) = self.receive(ends.source, tools, RecvFlags::empty())? else { return Ok(()) };
         let bytes = tools.buffer.get(..length).unwrap_or_default();
         let written = if self.is_writable { self.write_through(ends.destination, bytes)? } else { 0 };
         if written < length {

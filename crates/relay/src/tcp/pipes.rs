@@ -2,41 +2,49 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::worker::shared::Shared;
+
 /// Empty pipes that are kept.
 const MAX_IDLE: usize = 32;
-/// Pipes in use at a time, by one worker. Connections beyond that copy: so slow readers cannot use up all descriptors.
-const MAX_PIPES: usize = 512;
+/// Pipes at a time, of all workers. Connections beyond that copy: so slow readers cannot use up all descriptors.
+const MAX_PIPES: u64 = 1024;
 
 /// A pipe.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) input: OwnedFd,
     pub(super) output: OwnedFd,
-    /// Given back when the pipe is closed.
-    _ticket: Arc<()>,
+    relay: Arc<Shared>,
 }
 
 /// The pipes of one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pipes {
     idle: Vec<Pipe>,
-    tickets: Arc<()>,
+    relay: Arc<Shared>,
 }
 
 impl Pipes {
+    pub(super) fn new(relay: Arc<Shared>) -> Self {
+        Self { idle: Vec::new(), relay }
+    }
+
     /// An empty pipe, or `None` if there are too many or no descriptors for another.
     pub(super) fn take(&mut self) -> Option<Pipe> {
         if let Some(pipe) = self.idle.pop() {
             return Some(pipe);
         }
-        if Arc::strong_count(&self.tickets) > MAX_PIPES {
+        let open = &self.relay.counters.open_pipes;
+        if open.load(Ordering::Relaxed) >= MAX_PIPES || !self.relay.has_descriptors_for_stream() {
             return None;
         }
         let (output, input) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        Some(Pipe { input, output, _ticket: Arc::clone(&self.tickets) })
+        open.fetch_add(1, Ordering::Relaxed);
+        Some(Pipe { input, output, relay: Arc::clone(&self.relay) })
     }
 
     /// Takes an empty pipe back. One with bytes in it must be dropped instead.
@@ -44,5 +52,11 @@ impl Pipes {
         if self.idle.len() < MAX_IDLE {
             self.idle.push(pipe);
         }
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        self.relay.counters.open_pipes.fetch_sub(1, Ordering::Relaxed);
     }
 }

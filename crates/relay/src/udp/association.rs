@@ -5,13 +5,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ferrule_kernel::datagrams::{self, Merging};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
 use super::UdpSide;
 use super::portal::{BatchSize, Flow, UdpPortal};
 use crate::pool::{Attempt, PickError, Request};
+use crate::relay::is_about_host;
 use crate::worker::Context;
+use crate::worker::limits::Opened;
 use crate::worker::poller::Token;
 use crate::worker::shared::PortalState;
 use crate::worker::timers::Alarm;
@@ -30,6 +33,9 @@ pub(super) struct Association {
     pub(super) socket: Option<OwnedFd>,
     pub(super) last_active: Instant,
     pub(super) has_replied: bool,
+    /// Whether several datagrams go to the endpoint, and to the client, as one message.
+    pub(super) to_endpoint: Merging,
+    pub(super) to_client: Merging,
     pub(super) batch_size: BatchSize,
     /// Neighbours in the portal's list.
     pub(super) older: Option<usize>,
@@ -45,7 +51,7 @@ impl UdpSide {
         let entry = self.associations.vacant_entry();
         let index = entry.key();
         if context.poller.add_readable(&socket, Token::Association(index)).is_err() {
-            state.close_association();
+            state.close(Opened::Association);
             return None;
         }
         entry.insert(Association {
@@ -55,6 +61,8 @@ impl UdpSide {
             socket: Some(socket),
             last_active: context.now,
             has_replied: false,
+            to_endpoint: Merging::default(),
+            to_client: Merging::default(),
             batch_size: BatchSize::default(),
             older: None,
             newer: None,
@@ -69,15 +77,23 @@ impl UdpSide {
         Some(index)
     }
 
-    /// Counts the association, after ending the oldest one if there are too many.
+    /// Counts the association, after ending another one if there are too many.
     fn take_place(&mut self, portal: usize, state: &PortalState) -> Option<()> {
-        if let Err(limit) = state.open_association() {
-            state.refused(limit);
-            let oldest = self.portals.get(portal).and_then(UdpPortal::oldest)?;
-            self.end(oldest);
-            state.open_association().ok()?;
+        if let Err(limit) = state.open(Opened::Association) {
+            state.refused(Opened::Association, limit);
+            let is_own_limit = state.pool.stats().open_associations >= state.pool.limits().max_associations;
+            let own = || self.portals.get(portal).and_then(UdpPortal::oldest);
+            let evicted = if is_own_limit { own() } else { self.oldest_of_largest() };
+            self.end(evicted?);
+            state.replace(Opened::Association);
         }
         Some(())
+    }
+
+    /// The one that gives way: of the socket that has most, so that a flood of one Service does not end the clients of another.
+    fn oldest_of_largest(&self) -> Option<usize> {
+        let largest = self.portals.iter().map(|(_, portal)| portal).max_by_key(|portal| portal.len());
+        largest.and_then(UdpPortal::oldest)
     }
 
     /// A socket connected to an endpoint of the pool.
@@ -101,11 +117,14 @@ impl UdpSide {
                 }
             };
             let socket = self.datagram_socket(portal, endpoint, context)?;
-            if connect(&socket, &endpoint).is_ok() {
-                return Some((endpoint, socket));
+            match connect(&socket, &endpoint) {
+                Ok(()) => {
+                    // A wish: replies then come one by one.
+                    let _ = datagrams::receive_merged(&socket);
+                    return Some((endpoint, socket));
+                }
+                Err(error) => not_connected(&state, endpoint, error)?,
             }
-            state.count(|counters| &counters.dial_failures, 1);
-            state.pool.report_failure_at(endpoint, context.now);
             tried.push(endpoint);
         }
         None
@@ -115,14 +134,19 @@ impl UdpSide {
     fn datagram_socket(&mut self, portal: usize, endpoint: SocketAddr, context: &Context) -> Option<OwnedFd> {
         let family = if endpoint.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        match socket_with(family, SocketType::DGRAM, flags, None) {
+        let own = self.portals.get(portal)?.len();
+        let open = |context: &Context| {
+            // Others have theirs in any case.
+            let is_free = context.shared.has_descriptor_for_association(own);
+            if is_free { socket_with(family, SocketType::DGRAM, flags, None) } else { Err(Errno::MFILE) }
+        };
+        match open(context) {
             Ok(socket) => Some(socket),
             Err(error @ (Errno::MFILE | Errno::NFILE)) => {
                 let state = &self.portals.get(portal)?.state;
                 context.shared.descriptors_exhausted(state.address, &error.into());
-                let oldest = self.portals.get(portal).and_then(UdpPortal::oldest)?;
-                self.end(oldest);
-                socket_with(family, SocketType::DGRAM, flags, None).ok()
+                self.end(self.oldest_of_largest()?);
+                open(context).ok()
             }
             Err(_) => None,
         }
@@ -142,9 +166,44 @@ impl UdpSide {
             return;
         }
         if let Some(portal) = self.portals.get_mut(association.portal) {
-            portal.state.close_association();
+            portal.state.close(Opened::Association);
             portal.remove(index, &mut self.associations);
         }
         self.ended.push(index);
+    }
+}
+
+/// Blames an endpoint that cannot be connected to. `None` if it would be the same with another one.
+fn not_connected(state: &PortalState, endpoint: SocketAddr, error: Errno) -> Option<()> {
+    state.count(|counters| &counters.dial_failures, 1);
+    if is_about_host(&error.into()) {
+        return None;
+    }
+    state.blame(endpoint, Instant::now());
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Counters;
+    use crate::worker::shared::Shared;
+    use crate::{Pool, PoolLimits, RelayOptions};
+
+    /// A host without free ports cannot connect to any endpoint, and would soon have set all of them aside.
+    #[test]
+    fn an_endpoint_is_blamed_for_its_own_errors_alone() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (pool, relay) = (Pool::new(PoolLimits::default()), Shared::new(RelayOptions::default()));
+        pool.set_endpoints(vec![address]);
+        let relay = Arc::new(relay);
+        let state = PortalState { id: 0, address, pool, counters: Counters::default(), relay };
+        for (error, is_tried_again, set_aside) in [(Errno::AGAIN, None, 0), (Errno::HOSTUNREACH, Some(()), 1)]
+        {
+            for _ in 0..3 {
+                assert_eq!(not_connected(&state, address, error), is_tried_again);
+            }
+            assert_eq!(state.pool.stats().set_aside, set_aside, "{error}");
+        }
     }
 }

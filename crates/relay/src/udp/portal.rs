@@ -17,6 +17,8 @@ pub(super) struct UdpPortal {
     pub(super) state: Arc<PortalState>,
     /// `None` once it is closed.
     pub(super) socket: Option<Arc<OwnedFd>>,
+    /// Whether datagrams are left in its queue, for another process or for later.
+    pub(super) is_suspended: bool,
     pub(super) serial: u64,
     pub(super) batch_size: BatchSize,
     /// Whether there is a timer for the oldest association.
@@ -61,6 +63,7 @@ impl UdpPortal {
         Self {
             state,
             socket: Some(socket),
+            is_suspended: false,
             serial,
             batch_size: BatchSize::default(),
             expiry_is_set: false,
@@ -72,6 +75,11 @@ impl UdpPortal {
 
     pub(super) fn association_of(&self, flow: &Flow) -> Option<usize> {
         self.flows.get(flow).copied()
+    }
+
+    /// How many associations it has.
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
     }
 
     /// The association whose last datagram is the longest ago.

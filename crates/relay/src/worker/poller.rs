@@ -23,8 +23,8 @@ pub(crate) enum Token {
     Listener(usize),
     /// The client's side of a connection.
     Client(usize),
-    /// The endpoint's side of a connection.
-    Endpoint(usize),
+    /// The endpoint's side of a connection, and which of its dials. A later one has the same index.
+    Endpoint(usize, u8),
     /// A UDP socket that clients send to.
     Datagrams(usize),
     /// A UDP socket towards an endpoint.
@@ -111,6 +111,7 @@ impl Events {
 }
 
 const KIND_SHIFT: u32 = 56;
+const DIAL_SHIFT: u32 = 48;
 
 impl From<Token> for epoll::EventData {
     fn from(token: Token) -> Self {
@@ -118,7 +119,7 @@ impl From<Token> for epoll::EventData {
             Token::Wake => (0, 0),
             Token::Listener(index) => (1, index),
             Token::Client(index) => (2, index),
-            Token::Endpoint(index) => (3, index),
+            Token::Endpoint(index, dial) => (3, index | usize::from(dial) << DIAL_SHIFT),
             Token::Datagrams(index) => (4, index),
             Token::Association(index) => (5, index),
         };
@@ -136,7 +137,10 @@ impl TryFrom<epoll::EventData> for Token {
             0 => Ok(Self::Wake),
             1 => Ok(Self::Listener(index)),
             2 => Ok(Self::Client(index)),
-            3 => Ok(Self::Endpoint(index)),
+            3 => {
+                let dial = u8::try_from(index >> DIAL_SHIFT).map_err(|_| ())?;
+                Ok(Self::Endpoint(index & ((1 << DIAL_SHIFT) - 1), dial))
+            }
             4 => Ok(Self::Datagrams(index)),
             5 => Ok(Self::Association(index)),
             _ => Err(()),

@@ -6,25 +6,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, getrlimit};
-
+use super::descriptors::Descriptors;
 use crate::stats::{Counter, Counters};
-use crate::{Note, Pool, RelayOptions};
+use crate::{Limited, Note, Pool, RelayOptions};
 
 /// State of one relay.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: RelayOptions,
     pub(crate) counters: Counters,
+    /// UDP associations over all pools. Each takes one of the ports that the host connects from.
+    pub(crate) max_associations: usize,
     udp_idle_nanos: AtomicU64,
     /// Whether a thread waits until nothing is open.
     is_awaited: AtomicBool,
     exhausted: Recurring,
     at_limit: Recurring,
+    at_memory_limit: Recurring,
     ended: (Mutex<()>, Condvar),
     next_portal: AtomicU64,
-    /// Descriptors that connections and associations may use together.
-    descriptors: u64,
+    pub(crate) descriptors: Descriptors,
 }
 
 /// A state that clients run into repeatedly while it lasts, and that is reported once.
@@ -58,16 +59,16 @@ pub(crate) struct PortalState {
 impl Shared {
     pub(crate) fn new(options: RelayOptions) -> Self {
         let udp_idle_nanos = AtomicU64::new(as_nanos(options.udp_idle_timeout));
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let descriptors = limit - options.reserved_descriptors.min(limit / 2);
         Self {
-            descriptors,
+            descriptors: Descriptors::reserving(options.reserved_descriptors),
+            max_associations: options.max_associations.min(local_ports() / 2),
             options,
             counters: Counters::default(),
             udp_idle_nanos,
             is_awaited: AtomicBool::new(false),
             exhausted: Recurring::default(),
             at_limit: Recurring::default(),
+            at_memory_limit: Recurring::default(),
             ended: (Mutex::new(()), Condvar::new()),
             next_portal: AtomicU64::new(0),
         }
@@ -92,10 +93,14 @@ impl Shared {
         }
     }
 
-    /// Reports that a client was turned away by a limit.
-    fn limit_reached(&self, portal: SocketAddr, limit: usize) {
-        if self.at_limit.begins() {
-            self.note(Note::LimitReached { portal, limit });
+    /// Reports that a client ran into a limit.
+    pub(super) fn limit_reached(&self, portal: SocketAddr, what: Limited, limit: usize) {
+        let state = match what {
+            Limited::Connections | Limited::Associations => &self.at_limit,
+            Limited::HeldBytes => &self.at_memory_limit,
+        };
+        if state.begins() {
+            self.note(Note::LimitReached { portal, what, limit });
         }
     }
 
@@ -125,20 +130,11 @@ impl Shared {
             + self.counters.open_associations.load(Ordering::SeqCst)
     }
 
-    fn something_ended(&self) {
+    pub(super) fn something_ended(&self) {
         if self.is_awaited.load(Ordering::SeqCst) {
             let _guard = self.ended.0.lock().unwrap_or_else(PoisonError::into_inner);
             self.ended.1.notify_all();
         }
-    }
-}
-
-impl Shared {
-    /// Whether one more connection leaves others their descriptors.
-    pub(crate) fn has_descriptors(&self) -> bool {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let used = 2 * of(&self.counters.open_connections) + of(&self.counters.open_associations);
-        self.options.reserved_descriptors == 0 || used + 2 <= self.descriptors
     }
 }
 
@@ -149,91 +145,24 @@ impl PortalState {
         counter(&self.relay.counters).fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Takes a place for a connection, or says which limit is reached.
-    pub(crate) fn open_connection(&self) -> Result<(), usize> {
-        let limit = self.pool.limits().max_connections;
-        let before = self.pool.usage.connections.fetch_add(1, Ordering::Relaxed);
-        let all = self.relay.counters.open_connections.load(Ordering::Relaxed);
-        let relay_limit = self.relay.options.max_connections;
-        let reached = if before >= limit {
-            Some(limit)
-        } else {
-            usize::try_from(all).is_ok_and(|all| all >= relay_limit).then_some(relay_limit)
-        };
-        if let Some(limit) = reached {
-            self.pool.usage.connections.fetch_sub(1, Ordering::Relaxed);
-            return Err(limit);
+    /// Counts a failure of an endpoint that no client can have caused.
+    pub(crate) fn blame(&self, endpoint: SocketAddr, now: Instant) {
+        if self.pool.report_failure_at(endpoint, now) {
+            self.count(|counters| &counters.set_aside, 1);
         }
-        self.count(|counters| &counters.open_connections, 1);
-        Ok(())
     }
+}
 
-    pub(crate) fn close_connection(&self) {
-        self.pool.usage.connections.fetch_sub(1, Ordering::Relaxed);
-        self.counters.open_connections.fetch_sub(1, Ordering::Relaxed);
-        self.relay.counters.open_connections.fetch_sub(1, Ordering::SeqCst);
-        self.relay.something_ended();
-    }
-
-    /// Takes a place for an association, or says which limit is reached.
-    pub(crate) fn open_association(&self) -> Result<(), usize> {
-        let limit = self.pool.limits().max_associations;
-        let before = self.pool.usage.associations.fetch_add(1, Ordering::Relaxed);
-        let all = self.relay.counters.open_associations.load(Ordering::Relaxed);
-        let relay_limit = self.relay.options.max_associations;
-        let reached = if before >= limit {
-            Some(limit)
-        } else {
-            usize::try_from(all).is_ok_and(|all| all >= relay_limit).then_some(relay_limit)
-        };
-        if let Some(limit) = reached {
-            self.pool.usage.associations.fetch_sub(1, Ordering::Relaxed);
-            return Err(limit);
-        }
-        self.count(|counters| &counters.open_associations, 1);
-        Ok(())
-    }
-
-    pub(crate) fn close_association(&self) {
-        self.pool.usage.associations.fetch_sub(1, Ordering::Relaxed);
-        self.counters.open_associations.fetch_sub(1, Ordering::Relaxed);
-        self.relay.counters.open_associations.fetch_sub(1, Ordering::SeqCst);
-        self.relay.something_ended();
-    }
-
-    /// Counts a client that a limit turned away.
-    pub(crate) fn refused(&self, limit: usize) {
-        self.pool.usage.refused.fetch_add(1, Ordering::Relaxed);
-        self.count(|counters| &counters.refused_by_limit, 1);
-        self.relay.limit_reached(self.address, limit);
+/// How many ports this host connects from. Others need them, too, such as what resolves names for the host itself.
+fn local_ports() -> usize {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut ends = range.split_whitespace().filter_map(|port| port.parse::<usize>().ok());
+    match (ends.next(), ends.next()) {
+        (Some(first), Some(last)) => (last + 1).saturating_sub(first),
+        _ => usize::from(u16::MAX),
     }
 }
 
 fn as_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_leave_others_their_descriptors() {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let shared = |reserved| {
-            Shared::new(RelayOptions { reserved_descriptors: reserved, ..RelayOptions::default() })
-        };
-        let with = |shared: &Shared, connections: u64| {
-            shared.counters.open_connections.store(connections, Ordering::Relaxed);
-            shared.has_descriptors()
-        };
-        let some = shared(100);
-        assert!(with(&some, (limit - 100) / 2 - 1));
-        assert!(!with(&some, (limit - 100) / 2));
-        // However many are to be left, half of them are for connections.
-        let all = shared(u64::MAX);
-        assert!(with(&all, limit / 4 - 1));
-        assert!(!with(&all, limit / 4 + 1));
-        assert!(with(&shared(0), limit), "the kernel says when there are none");
-    }
 }

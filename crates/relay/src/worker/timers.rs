@@ -11,8 +11,9 @@ pub(crate) enum Alarm {
     Dial { connection: usize, serial: u64 },
     /// Time to ask for a descriptor again.
     Descriptor { connection: usize, serial: u64 },
-    /// A connection with one half ended may have been idle for too long.
-    HalfOpen { connection: usize, serial: u64 },
+    /// Connections with one half ended may have been idle for too long. One for all of them: one for each would outlive it, and
+    /// most connections end this way.
+    HalfOpen,
     /// Time to accept again.
     Accept { listener: usize, serial: u64 },
     /// The oldest association of a UDP socket may have expired.

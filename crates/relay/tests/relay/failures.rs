@@ -1,8 +1,11 @@
 //! Endpoints that refuse, reset, stay silent or take their time.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+
+use ferrule_relay::Attempt;
 
 use crate::servers::*;
 
@@ -108,23 +111,79 @@ fn an_endpoint_that_accepts_and_resets_is_replaced_before_the_first_byte() {
     assert_eq!(world.pool.stats().set_aside, 1);
 }
 
-#[test]
-fn an_endpoint_that_resets_after_a_request_passes_the_reset_on_and_is_set_aside() {
-    let resets = serve(|mut stream| {
-        stream.read_exact(&mut [0; 3])?;
+/// Ends with a reset when its client has sent something, or has ended its half.
+fn resetting_when_provoked() -> SocketAddr {
+    serve(|mut stream| {
+        // Whatever it is, or its end.
+        let _ = stream.read(&mut [0; 3])?;
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(())
-    });
-    let good = echo_server();
-    let world = World::tcp(&[resets, good]);
-    let ask = || {
+    })
+}
+
+#[test]
+fn a_client_that_makes_an_endpoint_reset_gets_the_reset_and_does_not_set_it_aside() {
+    let world = World::tcp(&[resetting_when_provoked(), echo_server()]);
+    let provoke_with_bytes = || {
         let mut client = world.connect();
         client.write_all(b"ask")?;
         client.read_exact(&mut [0; 3])
     };
-    let failed = (0..20).filter(|_| ask().is_err()).count();
-    assert_eq!(failed, 3, "after three failures in a row the endpoint is set aside");
-    assert_eq!(world.pool.stats().set_aside, 1);
+    let failed = (0..40).filter(|_| provoke_with_bytes().is_err()).count();
+    assert_eq!(failed, 20, "every other connection goes to the endpoint that resets");
+    let provoke_with_end = || {
+        let mut client = world.connect();
+        client.shutdown(std::net::Shutdown::Write)?;
+        client.read_to_end(&mut Vec::new())
+    };
+    let failed = (0..40).filter(|_| provoke_with_end().is_err()).count();
+    assert_eq!(failed, 20, "every other connection goes to the endpoint that resets");
+    assert_eq!((world.pool.stats().set_aside, world.relay.stats().set_aside), (0, 0));
+}
+
+/// A client that says nothing until the endpoint loses patience has done nothing wrong, and neither has the endpoint.
+#[test]
+fn an_endpoint_that_resets_idle_clients_is_not_set_aside() {
+    let impatient = serve(|stream| {
+        std::thread::park_timeout(Duration::from_millis(1200));
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+        Ok(())
+    });
+    let world = World::tcp(&[impatient, echo_server()]);
+    let idle: Vec<TcpStream> = (0..12).map(|_| world.connect()).collect();
+    wait_until("the idle ones were reset and went elsewhere", || world.relay.stats().dial_failures >= 6);
+    assert_eq!((world.pool.stats().set_aside, world.relay.stats().set_aside), (0, 0));
+    drop(idle);
+}
+
+#[test]
+fn endpoints_that_are_all_set_aside_are_all_used() {
+    let endpoints = [naming_server(), naming_server()];
+    let world = World::tcp(&endpoints);
+    for endpoint in endpoints {
+        let set_aside = (0..3).filter(|_| world.pool.report_failure(endpoint)).count();
+        assert_eq!(set_aside, 1, "by the third failure");
+    }
+    assert_eq!(world.pool.stats().set_aside, 2);
+    let client = [127, 0, 0, 1].into();
+    let picked: BTreeSet<SocketAddr> =
+        (0..2).map(|_| world.pool.pick(client, Attempt::First).unwrap()).collect();
+    assert_eq!(picked, endpoints.into());
+    // One that serves is usable again, and preferred to one that has not yet.
+    let served: BTreeSet<u16> = (0..4).map(|_| named_by(world.address()).unwrap()).collect();
+    assert_eq!(served.len(), 1);
+    wait_until("it is usable again", || world.pool.stats().set_aside == 1);
+}
+
+#[test]
+fn the_last_endpoint_serves_however_often_it_failed() {
+    let good = naming_server();
+    let world = World::tcp(&[refusing(), good, refusing()]);
+    for _ in 0..30 {
+        world.pool.report_failure(good);
+        assert_eq!(named_by(world.address()).unwrap(), good.port());
+    }
+    assert_eq!(world.portal.stats().unserved, 0);
 }
 
 #[test]

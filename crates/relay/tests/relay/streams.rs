@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -194,7 +195,7 @@ fn draining_stops_accepting_and_waits_for_the_rest() {
     let mut client = world.connect();
     client.write_all(b"one").unwrap();
     client.read_exact(&mut [0; 3]).unwrap();
-    let taken_over = TcpListener::from(world.portal.try_clone_socket().unwrap());
+    let taken_over = TcpListener::from(world.portal.as_fd().try_clone_to_owned().unwrap());
     taken_over.set_nonblocking(true).unwrap();
     let begin = Instant::now();
     world.relay.drain(Duration::from_millis(50));

@@ -14,6 +14,9 @@ pub fn or_skip() -> bool {
     if !netns::or_skip() {
         return false;
     }
+    if env::var_os(super::OUTSIDE).is_some() {
+        return true;
+    }
     let Some(missing) = ["etcd", "kube-apiserver"].into_iter().find(|name| !program(name).exists()) else {
         return true;
     };
@@ -27,8 +30,12 @@ pub fn or_skip() -> bool {
     false
 }
 
-/// The path of a program that `scripts/cluster-build` builds; it may not exist.
+/// The path of a program that `scripts/cluster-build` builds; it may not exist. `FERRULE_KUBE_APISERVER` names an API server of another
+/// version.
 pub fn program(name: &str) -> PathBuf {
+    if let Some(other) = env::var_os("FERRULE_KUBE_APISERVER").filter(|_| name == "kube-apiserver") {
+        return other.into();
+    }
     let home = || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cache/ferrule");
     let cache = env::var_os("FERRULE_CACHE").map_or_else(home, PathBuf::from);
     cache.join("peer").join(version()).join(name)

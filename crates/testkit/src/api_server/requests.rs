@@ -1,20 +1,36 @@
-//! A minimal client for tests: one request per connection.
-//!
-//! Uses HTTP/1.0, so a response ends with its connection. Does not watch: that is what the tests test.
+//! A minimal client for tests. Does not watch: that is what the tests test.
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 
+use super::connection::Connection;
 use super::{ADDRESS, ApiServer, ApiServerError, User};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
+const JSON: &str = "application/json";
+
+/// Connections that wait for the next request: handshakes take long where the processor is imitated.
+#[derive(Debug, Default)]
+pub(super) struct Idle(Mutex<Vec<Connection>>);
+
+impl Idle {
+    fn take(&self) -> Option<Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn put(&self, connection: Connection) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+
+    /// Closes them all.
+    pub(super) fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
 
 /// An error response of the API server.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -35,17 +51,22 @@ impl ApiServer {
 
     /// Creates an object in the collection at a path.
     pub fn create(&self, path: &str, object: &Value) -> Result<Value, ApiServerError> {
-        self.request("POST", path, Some(object))
+        self.request("POST", path, Some((object, JSON)))
     }
 
     /// Replaces the object at a path.
     pub fn replace(&self, path: &str, object: &Value) -> Result<Value, ApiServerError> {
-        self.request("PUT", path, Some(object))
+        self.request("PUT", path, Some((object, JSON)))
     }
 
     /// Applies a merge patch to the object at a path.
     pub fn patch(&self, path: &str, change: &Value) -> Result<Value, ApiServerError> {
-        self.request("PATCH", path, Some(change))
+        self.request("PATCH", path, Some((change, "application/merge-patch+json")))
+    }
+
+    /// Applies a patch that merges lists by their keys, as `kubectl patch` does.
+    pub fn patch_strategically(&self, path: &str, change: &Value) -> Result<Value, ApiServerError> {
+        self.request("PATCH", path, Some((change, "application/strategic-merge-patch+json")))
     }
 
     /// Deletes the object at a path.
@@ -57,27 +78,38 @@ impl ApiServer {
         &self,
         method: &'static str,
         path: &str,
-        body: Option<&Value>,
+        body: Option<(&Value, &str)>,
     ) -> Result<Value, ApiServerError> {
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let (body, media) = body.map_or((String::new(), JSON), |(body, media)| (body.to_string(), media));
         let text = format!(
-            "{method} {path} HTTP/1.0\r\nHost: {ADDRESS}\r\nAuthorization: Bearer {}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {ADDRESS}\r\nAuthorization: Bearer {}\r\n\
              Accept: application/json\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n{body}",
             User::Admin.token(),
             body.len()
         );
         let failed = |source| ApiServerError::Request { receiver: "the API server", source };
-        let tls = client_config(&self.authority.pem()).map_err(failed)?;
-        let address = self.address();
-        let answer = self.namespace.run(|| secure(address, tls, &text))?.map_err(failed)?;
-        let (status, content) = parsed(&answer).map_err(failed)?;
+        let (status, content) = self.exchange(&text)?.map_err(failed)?;
         if (200..300).contains(&status) {
             // `/readyz` responds with plain text.
-            return Ok(serde_json::from_slice(content).unwrap_or(Value::Null));
+            return Ok(serde_json::from_slice(&content).unwrap_or(Value::Null));
         }
-        let message = String::from_utf8_lossy(content).into_owned();
+        let message = String::from_utf8_lossy(&content).into_owned();
         Err(Refused { method, path: path.into(), status, message }.into())
+    }
+
+    /// Status and body of the response, on a connection that waits or on a new one.
+    fn exchange(&self, text: &str) -> Result<io::Result<(u16, Vec<u8>)>, ApiServerError> {
+        let connection = match self.idle.take().filter(Connection::is_open) {
+            Some(connection) => Ok(connection),
+            None => self.namespace.run(|| Connection::open(connected(self.address())?, &self.ca))?,
+        };
+        Ok(connection.and_then(|mut connection| {
+            let answer = connection.exchange(text)?;
+            if !connection.is_last() {
+                self.idle.put(connection);
+            }
+            Ok(answer)
+        }))
     }
 }
 
@@ -101,31 +133,11 @@ pub(super) fn plain(address: SocketAddr, path: &str, body: &Value) -> io::Result
     }
 }
 
-fn secure(address: SocketAddr, config: Arc<ClientConfig>, text: &str) -> io::Result<Vec<u8>> {
-    let name = ServerName::IpAddress(address.ip().into());
-    let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-    let mut stream = StreamOwned::new(session, connected(address)?);
-    stream.write_all(text.as_bytes())?;
-    let mut answer = Vec::new();
-    match stream.read_to_end(&mut answer) {
-        // A response that was cut off fails to parse.
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
-        _ => Ok(answer),
-    }
-}
-
 fn connected(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
-}
-
-fn client_config(ca: &str) -> io::Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    let certificate = CertificateDer::from_pem_slice(ca.as_bytes()).map_err(io::Error::other)?;
-    roots.add(certificate).map_err(io::Error::other)?;
-    Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
 }
 
 /// Status and body of a response.

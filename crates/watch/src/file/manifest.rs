@@ -82,7 +82,7 @@ impl Object {
         }
     }
 
-    fn decode<E>(kind: &str, mut fields: impl Decode<Error = E>) -> Result<Self, E> {
+    fn decode(kind: &str, fields: &impl Decode) -> Result<Self, ManifestError> {
         Ok(match kind {
             "Service" => Self::Service(fields.decode()?),
             "EndpointSlice" => Self::EndpointSlice(fields.decode()?),
@@ -109,11 +109,11 @@ pub fn yaml(text: &str) -> Result<Vec<Manifest>, ManifestError> {
             for item in list.items.unwrap_or_default() {
                 // Zero means that the line is unknown.
                 let within = usize::try_from(item.referenced.line()).unwrap_or(0).max(1);
-                found.push(list_item(line + within - 1, item.value)?);
+                found.push(list_item(line + within - 1, &item.value)?);
             }
         } else {
             let (line, digest) = (document.first_line(), digest(document.text));
-            found.push(Manifest { line, digest, object: Object::decode(&kind, document)? });
+            found.push(Manifest { line, digest, object: Object::decode(&kind, &document)? });
         }
     }
     Ok(found)
@@ -124,9 +124,9 @@ pub fn json(text: &str) -> Result<Vec<Manifest>, ManifestError> {
     let Kind { kind } = Json(text).decode()?;
     if is_list(&kind) {
         let list: List<Value> = Json(text).decode()?;
-        return list.items.unwrap_or_default().into_iter().map(|item| list_item(1, item)).collect();
+        return list.items.unwrap_or_default().iter().map(|item| list_item(1, item)).collect();
     }
-    Ok(vec![Manifest { line: 1, digest: digest(text), object: Object::decode(&kind, Json(text))? }])
+    Ok(vec![Manifest { line: 1, digest: digest(text), object: Object::decode(&kind, &Json(text))? }])
 }
 
 /// `List`, and what `kubectl get --raw` gives: `ServiceList`, `EndpointSliceList`, …
@@ -134,7 +134,7 @@ fn is_list(kind: &str) -> bool {
     kind.ends_with("List")
 }
 
-fn list_item(line: usize, item: Value) -> Result<Manifest, ManifestError> {
+fn list_item(line: usize, item: &Value) -> Result<Manifest, ManifestError> {
     let fault = |problem: String| ManifestError { line, problem };
     let Some(kind) = item.get("kind").and_then(Value::as_str) else {
         return Err(fault("an item of the list has no kind".into()));
@@ -143,17 +143,18 @@ fn list_item(line: usize, item: Value) -> Result<Manifest, ManifestError> {
         "{kind} {}",
         item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name")
     );
-    let (kind, digest) = (kind.to_string(), digest(&item.to_string()));
-    let object = Object::decode(&kind, Parsed(item));
-    let object = object.map_err(|error| fault(format!("in the list's {named}: {error}")))?;
-    Ok(Manifest { line, digest, object })
+    let text = item.to_string();
+    let object = Object::decode(kind, &Json(&text)).map_err(|ManifestError { problem, .. }| {
+        // Where it is in our own text would only confuse.
+        let problem = problem.rsplit_once(" at line ").map_or(&*problem, |(problem, _)| problem);
+        fault(format!("in the list's {named}: {problem}"))
+    })?;
+    Ok(Manifest { line, digest: digest(&text), object })
 }
 
 /// A document that can be decoded as any type.
 trait Decode {
-    type Error;
-
-    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, Self::Error>;
+    fn decode<T: DeserializeOwned>(&self) -> Result<T, ManifestError>;
 }
 
 /// A YAML document and the line it starts on.
@@ -186,9 +187,7 @@ fn is_blank_or_comment(line: &str) -> bool {
 }
 
 impl Decode for Yaml<'_> {
-    type Error = ManifestError;
-
-    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, ManifestError> {
+    fn decode<T: DeserializeOwned>(&self) -> Result<T, ManifestError> {
         self.parse()
     }
 }
@@ -196,22 +195,10 @@ impl Decode for Yaml<'_> {
 struct Json<'a>(&'a str);
 
 impl Decode for Json<'_> {
-    type Error = ManifestError;
-
-    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, ManifestError> {
-        serde_json::from_str(self.0)
+    /// From bytes, as answers of the API server are decoded: every other source would be another copy of all decoders in the program.
+    fn decode<T: DeserializeOwned>(&self) -> Result<T, ManifestError> {
+        serde_json::from_slice(self.0.as_bytes())
             .map_err(|error| ManifestError { line: error.line().max(1), problem: error.to_string() })
-    }
-}
-
-/// An item of a list, which is parsed before its kind is known.
-struct Parsed(Value);
-
-impl Decode for Parsed {
-    type Error = serde_json::Error;
-
-    fn decode<T: DeserializeOwned>(&mut self) -> Result<T, serde_json::Error> {
-        serde_json::from_value(self.0.take())
     }
 }
 

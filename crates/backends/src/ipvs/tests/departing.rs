@@ -35,6 +35,7 @@ fn pass(node: &Node, connections: OpenConnections) -> Result<Pass, BackendError>
         servers: Box::new(fake.clone()),
         sets: Box::new(fake.clone()),
         links: Box::new(fake.clone()),
+        forwards_ipv6: || true,
     };
     let host_addresses = BTreeSet::from(["100.101.102.103".parse::<IpAddr>().unwrap()]);
     let known = Known {
@@ -43,6 +44,7 @@ fn pass(node: &Node, connections: OpenConnections) -> Result<Pass, BackendError>
         ours: BTreeSet::new(),
         foreign: BTreeSet::new(),
         host_addresses: &host_addresses,
+        is_known_ours: false,
         is_lenient: true,
     };
     let mut forgotten = Vec::new();
@@ -173,4 +175,16 @@ fn a_pass_that_fails_leaves_what_protects() {
     assert_eq!(node.servers().len(), 2);
     waits(&node);
     assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80 weight 0"]);
+}
+
+/// What says that it is ours must not go before it.
+#[test]
+fn a_virtual_server_that_cannot_be_removed_is_an_error() {
+    for rejected in ["ipvs delete", "addr delete"] {
+        let node = Node::of(FACTS);
+        node.kernel.reject(rejected, 1, 16);
+        assert!(pass(&node, OpenConnections::Cut).is_err(), "{rejected}");
+        cut(&node);
+        assert!(node.servers().is_empty() && node.addresses().is_empty(), "{rejected}");
+    }
 }

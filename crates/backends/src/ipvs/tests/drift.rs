@@ -10,6 +10,7 @@ use ferrule_model::IpFamily;
 use super::Node;
 use super::node::id;
 use crate::ipvs::sets::specs;
+use crate::{IpvsOptions, SyncOutcome};
 
 const FACTS: &str = "service svc clusterIP 10.20.30.41 port p80 80
     endpoint svc 10.0.1.1 node b
@@ -97,4 +98,43 @@ fn a_new_period_counts_at_once() {
 fn a_change_of_the_plan_is_no_finding() {
     let mut node = Node::of(FACTS);
     assert_eq!(node.try_then("gone service other").unwrap().found, None);
+}
+
+#[test]
+fn a_change_that_is_synced_by_a_verification_is_no_finding() {
+    let mut node = Node::of(FACTS);
+    let report = node.verify_after("endpoint svc 10.0.1.3 node b\ngone service other");
+    assert_eq!((report.found, report.outcome), (None, SyncOutcome::Incremental));
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80, 10.0.1.2:80, 10.0.1.3:80"]);
+    // What another program did at the same time is one, and nothing else.
+    change(&node.kernel, IpvsChange::DeleteService(id("10.20.30.41:80")));
+    let report = node.verify_after("endpoint svc 10.0.1.4 node b");
+    let found = "virtual server removed: 10.20.30.41:80/TCP";
+    assert_eq!((report.found.as_deref(), report.outcome), (Some(found), SyncOutcome::Rewritten));
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80, 10.0.1.2:80, 10.0.1.3:80, 10.0.1.4:80"]);
+}
+
+#[test]
+fn another_scheduler_is_no_finding() {
+    let mut node = Node::of(FACTS);
+    node.reconfigure(IpvsOptions { scheduler: "sh".into(), ..IpvsOptions::default() });
+    let report = node.verify();
+    assert_eq!((report.found, report.outcome), (None, SyncOutcome::Incremental));
+    assert!(report.written > 0);
+}
+
+#[test]
+fn a_server_that_has_drained_by_the_time_of_a_verification_is_no_finding() {
+    let mut node = Node::of(FACTS);
+    node.connections("10.20.30.41:80", "10.0.1.2:80", 1, 0);
+    node.then("gone endpoint svc 10.0.1.2");
+    assert_eq!(node.servers()[0], "10.20.30.41:80/TCP: 10.0.1.1:80, 10.0.1.2:80 weight 0");
+    node.connections("10.20.30.41:80", "10.0.1.2:80", 0, 0);
+    let mut report = node.verify();
+    // It is counted when its time has come.
+    if node.servers()[0].contains("weight 0") {
+        node.run_deferred();
+        report = node.verify();
+    }
+    assert_eq!((report.found, report.outcome.is_repair()), (None, false));
 }

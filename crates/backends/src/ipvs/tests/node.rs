@@ -115,6 +115,14 @@ impl Node {
         self.dataplane.sync(plan, Trigger::Changed(&delta))
     }
 
+    /// Something changes, and is synced together with a verification.
+    pub fn verify_after(&mut self, facts: &str) -> SyncReport {
+        let step = self.world.then(facts).expect("facts");
+        let delta = step.deltas.get(self.family).cloned().unwrap_or_default();
+        let plan = self.world.family(self.family).expect("a plan");
+        self.dataplane.sync(plan, Trigger::Verify { changed: &delta }).expect("a sync")
+    }
+
     /// Does what was deferred.
     pub fn run_deferred(&mut self) -> SyncReport {
         self.dataplane.run_deferred().expect("what was deferred")
@@ -217,6 +225,7 @@ fn dataplane(
         servers: Box::new(kernel.clone()),
         sets: Box::new(kernel.clone()),
         links: Box::new(kernel.clone()),
+        forwards_ipv6: || true,
     };
     IpvsDataplane::new(kernel, Box::new(tables.clone()), family, options)
 }

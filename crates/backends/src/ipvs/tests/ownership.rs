@@ -98,6 +98,60 @@ fn a_virtual_server_of_another_program_on_a_service_address_is_left_alone() {
     assert_eq!(node.servers()[0], "10.20.30.41:80/TCP: 10.9.9.9:80");
 }
 
+/// Nothing has been read since the other program made it.
+#[test]
+fn a_virtual_server_of_another_program_is_left_alone_where_a_new_service_finds_it() {
+    let mut node = Node::of("service other clusterIP 10.20.30.42 port p80 80");
+    add(&node, "10.20.30.50:80", &["10.9.9.9:80"]);
+    let failed = node.try_then("service svc clusterIP 10.20.30.50 port p80 80\nendpoint svc 10.0.1.1 node b");
+    assert!(failed.is_err(), "{failed:?}");
+    for _ in 0..2 {
+        let report = node.verify();
+        assert_eq!(report.rejected.len(), 1, "{report:?}");
+        assert!(report.rejected[0].reason.contains("another program"), "{report:?}");
+        assert_eq!(node.servers(), ["10.20.30.42:80/TCP:", "10.20.30.50:80/TCP: 10.9.9.9:80"]);
+        assert_eq!(node.addresses(), ["10.20.30.42"]);
+        assert_eq!(node.set("KUBE-CLUSTER-IP"), ["10.20.30.42,tcp:80"]);
+    }
+    node.restart();
+    node.verify();
+    assert_eq!(node.servers()[1], "10.20.30.50:80/TCP: 10.9.9.9:80");
+}
+
+/// One entry of a set has NodePorts on all addresses masqueraded, and names their virtual servers.
+#[test]
+fn a_node_port_is_served_on_every_address_or_on_none() {
+    let facts = "node host addresses 100.101.102.103 alsoOn 100.101.102.104
+        service svc NodePort clusterIP 10.20.30.41 port p80 80 nodePort 3001
+        endpoint svc 10.0.1.1 node b";
+    let mut node =
+        Node::unsynced(IpFamily::V4, "nodePortAddresses 100.101.102.0/24", facts, IpvsOptions::default());
+    add(&node, "100.101.102.104:3001", &["10.9.9.9:80"]);
+    let report = node.verify();
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.0.1.1:80", "100.101.102.104:3001/TCP: 10.9.9.9:80"]);
+    assert_eq!(report.rejected.len(), 2, "{report:?}");
+    assert!(node.set("KUBE-NODE-PORT-TCP").is_empty());
+    node.restart();
+    node.verify();
+    assert_eq!(node.servers()[1], "100.101.102.104:3001/TCP: 10.9.9.9:80", "nothing names it as ours");
+}
+
+#[test]
+fn a_node_port_is_masqueraded_whatever_is_withheld_on_its_number() {
+    let facts = "service svc NodePort clusterIP 10.20.30.41 port p80 80 nodePort 3001
+        service lb LoadBalancer 7.7.7.7 clusterIP 10.20.30.42 port p80 3001
+        endpoint svc 10.0.1.1 node b\nendpoint lb 10.0.1.2 node b";
+    let mut node = Node::unsynced(IpFamily::V4, "", facts, IpvsOptions::default());
+    add(&node, "7.7.7.7:3001", &["10.9.9.9:80"]);
+    node.verify();
+    assert!(
+        node.servers().contains(&"100.101.102.103:3001/TCP: 10.0.1.1:80".to_owned()),
+        "{:?}",
+        node.servers()
+    );
+    assert_eq!(node.set("KUBE-NODE-PORT-TCP"), ["3001"]);
+}
+
 #[test]
 fn one_port_of_a_bound_address_may_be_anothers() {
     let facts = "service svc clusterIP 10.20.30.41 port a 80 port b 81\nendpoint svc 10.0.1.1 node b";

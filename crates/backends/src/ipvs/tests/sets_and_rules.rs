@@ -258,6 +258,29 @@ fn jumps_lead_into_the_chains() {
     assert_eq!(jumps("filter", "OUTPUT"), ["-j KUBE-IPVS-OUT-FILTER"]);
 }
 
+/// Row: ipvs R48
+#[test]
+fn chains_are_those_of_kube_proxy_in_its_order() {
+    let node = Node::of("service svc clusterIP 10.20.30.41 port p80 80");
+    let plan = node.world.family(IpFamily::V4).expect("a plan");
+    let rules = crate::ipvs::rules::rules(&plan.node, &crate::ipvs::rules::RuleInput::default());
+    let of = |table| -> Vec<&str> {
+        rules.chains.iter().filter(|chain| chain.table == table).map(|chain| chain.name).collect()
+    };
+    let nat = ["KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-NODE-PORT", "KUBE-LOAD-BALANCER", "KUBE-MARK-MASQ"];
+    assert_eq!(of("nat"), nat);
+    let filter = [
+        "KUBE-FORWARD",
+        "KUBE-NODE-PORT",
+        "KUBE-PROXY-FIREWALL",
+        "KUBE-SOURCE-RANGES-FIREWALL",
+        "KUBE-IPVS-FILTER",
+        "KUBE-IPVS-OUT-FILTER",
+    ];
+    assert_eq!(of("filter"), filter);
+    assert_eq!(rules.chains.len(), nat.len() + filter.len());
+}
+
 /// Row: ipvs R51
 /// Row: ipvs R52
 #[test]

@@ -127,6 +127,51 @@ fn a_foreign_interface_of_our_name_is_an_error() {
     assert!(node.kernel.take_writes().is_empty());
 }
 
+/// Two kinds of them: one with an address of a network, one with addresses but without the mode's sets.
+#[test]
+fn a_foreign_dummy_of_our_name_is_an_error_and_stays() {
+    use ferrule_kernel::port::ServiceInterface as _;
+    for has_networks in [true, false] {
+        let mut node = Node::unsynced(IpFamily::V4, "", RESTRICTED, IpvsOptions::default());
+        let mut kernel = node.kernel.clone();
+        let link = kernel.create_dummy("kube-ipvs0").unwrap();
+        if has_networks {
+            kernel.add_network("kube-ipvs0");
+        } else {
+            kernel.change(&link, &["10.9.9.9".parse().unwrap()], &[]).unwrap();
+        }
+        node.kernel.take_writes();
+        let text = with_causes(&node.try_verify().unwrap_err());
+        assert!(text.contains("it is another program's, remove or rename it"), "{text}");
+        super::departing::cut(&node);
+        assert!(node.kernel.take_writes().is_empty(), "nor does clean-up touch it");
+    }
+}
+
+/// Ours while we use it, whatever an operator does to it.
+#[test]
+fn an_interface_that_we_have_used_is_ours() {
+    let mut node = Node::of(RESTRICTED);
+    node.kernel.add_network("kube-ipvs0");
+    node.verify();
+}
+
+#[test]
+fn a_missing_module_is_named() {
+    for (kind, errno, module) in [
+        ("set create KUBE-CLUSTER-IP", 4098, "modprobe ip_set_hash_ipport"),
+        ("set create KUBE-LOAD-BALANCER-SOURCE-CIDR", 4098, "modprobe ip_set_hash_ipportnet"),
+        ("set create KUBE-NODE-PORT-TCP", 4098, "modprobe ip_set_bitmap_port"),
+        ("link create", 95, "modprobe dummy"),
+    ] {
+        let mut node = Node::unsynced(IpFamily::V4, "", RESTRICTED, IpvsOptions::default());
+        node.kernel.reject(kind, 1, errno);
+        let text = with_causes(&node.try_verify().unwrap_err());
+        assert!(text.contains(module), "{kind}: {text}");
+        assert!(node.servers().is_empty() && node.addresses().is_empty());
+    }
+}
+
 #[test]
 fn a_foreign_set_of_our_name_is_an_error() {
     let mut node = Node::unsynced(IpFamily::V4, "", RESTRICTED, IpvsOptions::default());
@@ -225,6 +270,13 @@ fn the_trial_of_a_scheduler_leaves_a_server_in_its_place_alone() {
     let id = super::node::id("198.51.100.0:20000");
     let other = VirtualServer { id, scheduler: "wlc".into(), flags: 0, timeout: 0 };
     VirtualServers::apply(&mut kernel.clone(), &[IpvsChange::AddService(other)]).unwrap();
-    assert!(try_scheduler(&mut kernel.clone(), "rr").is_err());
-    assert_eq!(kernel.clone().list().unwrap().servers.len(), 1);
+    try_scheduler(&mut kernel.clone(), "rr").unwrap();
+    assert_eq!(kernel.clone().list().unwrap().servers.len(), 1, "and another place will do");
+    for port in 20001..20020 {
+        let id = super::node::id(&format!("198.51.100.0:{port}"));
+        let other = VirtualServer { id, scheduler: "wlc".into(), flags: 0, timeout: 0 };
+        VirtualServers::apply(&mut kernel.clone(), &[IpvsChange::AddService(other)]).unwrap();
+    }
+    let text = with_causes(&try_scheduler(&mut kernel.clone(), "rr").unwrap_err());
+    assert!(text.contains("ipvsadm -D -t 198.51.100.0:20000"), "{text}");
 }

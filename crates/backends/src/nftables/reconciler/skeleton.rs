@@ -42,6 +42,20 @@ pub(super) struct Corrections {
     strays: Strays,
 }
 
+/// A set or chain that is not as it should be.
+pub(super) enum Piece {
+    Missing(String),
+    Differing(String),
+}
+
+fn piece<T: PartialEq>(seen: Option<&Option<T>>, wanted: &T, what: String) -> Option<Piece> {
+    match seen {
+        None => Some(Piece::Missing(what)),
+        Some(Some(seen)) if seen == wanted => None,
+        Some(_) => Some(Piece::Differing(what)),
+    }
+}
+
 impl Corrections {
     pub(super) fn write_to(self, transaction: &mut Transaction) {
         for set in self.sets {
@@ -138,6 +152,19 @@ impl Skeleton {
             chains: rule_set.chains().into_iter().filter(is_wrong_chain).collect(),
             strays,
         }
+    }
+
+    /// Sets and chains of a rule set that are not in the table as they should be.
+    pub(super) fn wrong_pieces(&self, rule_set: &RuleSet) -> Vec<Piece> {
+        let sets = rule_set.sets().into_iter().filter_map(|set| {
+            let what = format!("set {}", set.name);
+            piece(self.sets.get(&set.name), &set, what)
+        });
+        let chains = rule_set.chains().into_iter().filter_map(|chain| {
+            let what = format!("chain {}", chain.name);
+            piece(self.chains.get(&chain.name), &chain, what)
+        });
+        sets.chain(chains).collect()
     }
 
     /// Sets of source ranges that went out of use and stay.

@@ -67,6 +67,16 @@ pub const FLAGS: &[Flag] = &[
         doc: "Rights to give up before anything is served: basic gives up all capabilities that the proxy mode does not need, and the ways to get them back; strict also refuses system calls that take over a host, and lets few files be written (where the kernel has Landlock); none gives up nothing.",
     },
     Flag {
+        name: "inspect-socket",
+        short: None,
+        kind: FlagKind::Text,
+        default: "/run/ferrule/inspect.sock",
+        field: "",
+        with_config_file: WithConfigFile::Counts,
+        lifecycle: Lifecycle::Current,
+        doc: "Unix socket on which the running proxy answers ferrule status, plan, explain and diff. Its directory must be this user's alone, and is made if it is missing. Empty switches it off.",
+    },
+    Flag {
         name: "hostname-override",
         short: None,
         kind: FlagKind::Text,

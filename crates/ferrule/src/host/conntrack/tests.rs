@@ -143,6 +143,14 @@ fn the_hash_table_never_shrinks() {
     }
 }
 
+#[test]
+fn a_user_who_cannot_read_the_size_of_the_table_reads_it_elsewhere() {
+    for (now, unwritten) in [("65536", 0), ("1024", 1)] {
+        let mut files = Memory { read_only: vec!["hashsize"], ..Memory::with(&[(HASH_SIZE_FOR_ALL, now)]) };
+        assert_eq!(set_conntrack(&limits(32_768, 262_144), 2, &mut files).len(), unwritten, "{now}");
+    }
+}
+
 /// Row: server 8.7 #9
 ///
 /// kube-proxy exits here; Ferrule logs it and goes on.

@@ -9,7 +9,7 @@ use super::PortKind::{Health, Metrics, ServiceChecks};
 use super::*;
 
 const SHARE_OF_64: usize = 8;
-const COMMON_OF_64: usize = 64 - 3 * SHARE_OF_64;
+const COMMON_OF_64: usize = 64 - 4 * SHARE_OF_64;
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().expect("a runtime")

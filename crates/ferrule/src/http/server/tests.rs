@@ -49,7 +49,7 @@ impl Lab {
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let address = listener.local_addr().expect("an address");
         let server = runtime.server(PortKind::Metrics, Arc::clone(&handler) as Arc<dyn Handler>);
-        runtime.handle(PortKind::Metrics).spawn(server.serve(listener));
+        runtime.handle(PortKind::Metrics).spawn(server.serve(listener.into()));
         Self { runtime, handler, address }
     }
 

@@ -183,7 +183,7 @@ impl Listeners {
         let serve = |(socket, descriptor): (TcpListener, _)| {
             let (server, ended) = (Arc::clone(&server), Arc::clone(&self.ended));
             let serving = async move {
-                let Err(error) = server.serve(socket).await;
+                let Err(error) = server.serve(socket.into()).await;
                 info!(v = 2, err = %error, "Listener for health checks of a Service ended");
                 ended.notify_one();
             };

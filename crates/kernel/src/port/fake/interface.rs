@@ -14,6 +14,8 @@ use crate::port::ServiceInterface;
 pub(super) struct FakeLink {
     link: Link,
     pub addresses: BTreeSet<IpAddr>,
+    /// Whether it has an address with a network behind it.
+    pub has_networks: bool,
 }
 
 impl ServiceInterface for FakeIpvsKernel {
@@ -54,6 +56,12 @@ impl ServiceInterface for FakeIpvsKernel {
         Ok(found.map(|found| found.addresses.iter().copied().collect()).unwrap_or_default())
     }
 
+    fn has_networks(&mut self, link: &Link) -> Result<bool, NetlinkError> {
+        let state = self.state();
+        let found = state.links.values().find(|found| found.link.index == link.index);
+        Ok(found.is_some_and(|found| found.has_networks))
+    }
+
     fn change(
         &mut self,
         link: &Link,
@@ -84,7 +92,7 @@ impl State {
     pub(super) fn add_link(&mut self, name: &str, kind: Option<&str>) -> Link {
         self.last_index += 1;
         let link = Link { index: self.last_index, kind: kind.map(str::to_owned) };
-        let made = FakeLink { link: link.clone(), addresses: BTreeSet::new() };
+        let made = FakeLink { link: link.clone(), addresses: BTreeSet::new(), has_networks: false };
         self.links.insert(name.to_owned(), made);
         link
     }

@@ -1,36 +1,18 @@
-//! `/ferrule/v1/status`: what the running proxy knows about itself, as JSON. Read-only, without secrets.
+//! What the running proxy knows about itself: how far each family is in sync, what was repaired, what cannot be used.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
+use ferrule_config::cli::version;
 use ferrule_model::IpFamily;
 use ferrule_plan::FamilyPlan;
 use serde_json::{Value, json};
 
-use super::{BlockingResponse, Request, Response};
 use crate::health::Moment;
-use crate::run::{FamilyStatus, Inspector, LastSync, Snapshot};
-
-const PATH: &str = "/ferrule/v1/status";
-
-/// A sync of iptables rules may take this long and more; a client that asks again then is served.
-const TIMEOUT: Duration = Duration::from_secs(5);
+use crate::run::{FamilyStatus, LastSync, Snapshot};
 
 /// The list of diagnostics ends here; their number is always given.
 const MAX_DIAGNOSTICS: usize = 100;
 
-/// The page, made on a thread that may wait for the loop.
-pub(super) fn blocking(request: &Request, inspector: Option<&Inspector>) -> Option<BlockingResponse> {
-    let inspector = inspector.filter(|_| request.path == PATH)?.clone();
-    Some(Box::new(move |is_cancelled| {
-        match inspector.snapshot(TIMEOUT, || is_cancelled.load(Ordering::Relaxed)) {
-            Ok(snapshot) => Response::json(200, format!("{:#}\n", page(&snapshot))),
-            Err(error) => Response::json(503, format!("{:#}\n", json!({ "error": error.to_string() }))),
-        }
-    }))
-}
-
-fn page(snapshot: &Snapshot) -> Value {
+/// What the running proxy knows about itself.
+pub fn answer(snapshot: &Snapshot) -> Value {
     let families: serde_json::Map<String, Value> = snapshot
         .families
         .iter()
@@ -41,6 +23,8 @@ fn page(snapshot: &Snapshot) -> Value {
     let diagnostics: Vec<String> =
         snapshot.diagnostics.iter().take(MAX_DIAGNOSTICS).map(ToString::to_string).collect();
     json!({
+        "version": version::FERRULE,
+        "kubernetes": version::KUBERNETES.tag(),
         "mode": snapshot.mode.name(),
         "node": snapshot.view.name.to_string(),
         "pendingChanges": snapshot.has_pending_changes,
