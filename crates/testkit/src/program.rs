@@ -91,12 +91,18 @@ impl Program {
 
     /// Resident memory in MiB: current and peak.
     pub fn resident(&self) -> (f64, f64) {
+        (self.mebibytes("VmRSS:"), self.mebibytes("VmHWM:"))
+    }
+
+    /// Resident memory in MiB that no file is behind, so without code, which comes and goes as it is used.
+    pub fn anonymous_memory(&self) -> f64 {
+        self.mebibytes("RssAnon:")
+    }
+
+    fn mebibytes(&self, name: &str) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
-        let mib = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
-        };
-        (mib("VmRSS:"), mib("VmHWM:"))
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
     }
 
     /// All log lines so far.

@@ -24,8 +24,8 @@ pub struct Disrupted {
     pub flushes: Vec<Flush>,
     pub server_restarts: usize,
     pub proxy_restarts: usize,
-    /// Resident MiB, each with the number of the process; the process is the same in the second half.
-    pub resident: Vec<(u32, f64)>,
+    /// MiB of anonymous memory, each with the number of the process; the process is the same in the second half.
+    pub memory: Vec<(u32, f64)>,
     pub proxy: Option<Program>,
 }
 
@@ -91,7 +91,7 @@ impl Disruptions {
 
     fn look(&mut self) {
         if let Some(proxy) = &self.proxy {
-            self.done.resident.push((proxy.id(), proxy.resident().0));
+            self.done.memory.push((proxy.id(), proxy.anonymous_memory()));
         }
     }
 }

@@ -72,7 +72,7 @@ impl Report {
         println!("| syncs of the last process | {} |", self.syncs);
         println!("| objects written by the last process | {} |", self.written);
         println!(
-            "| resident MiB of the last process: first look, last, most | {first:.1}, {last:.1}, {most:.1} |"
+            "| anonymous memory of the last process in MiB: first look, last, most | {first:.1}, {last:.1}, {most:.1} |"
         );
         println!("| objects not as they should be at the end | {} |", self.drift);
     }
@@ -87,10 +87,10 @@ impl Report {
     }
 
     fn memory(&self) -> (f64, f64, f64) {
-        let last = self.disrupted.resident.last().map_or(0, |(process, _)| *process);
+        let last = self.disrupted.memory.last().map_or(0, |(process, _)| *process);
         let looks: Vec<f64> = self
             .disrupted
-            .resident
+            .memory
             .iter()
             .filter(|(process, _)| *process == last)
             .map(|(_, mib)| *mib)
