@@ -13,7 +13,7 @@ pub trait Dataplane: Send {
     /// is assumed: the next sync, whatever its trigger, does what it takes.
     fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError>;
 
-    /// Does what a sync deferred. Called [`Deferred::after`](crate::Deferred::after) later, unless another sync came first.
+    /// Does what a sync deferred, such as a part of a verification. Called [`Deferred::after`](crate::Deferred::after) later, unless another sync came first.
     fn run_deferred(&mut self) -> Result<SyncReport, BackendError> {
         Ok(SyncReport::default())
     }

@@ -25,6 +25,7 @@ mod patch;
 mod program;
 mod rules;
 mod sets;
+mod slices;
 mod wanted;
 mod watch;
 mod write;

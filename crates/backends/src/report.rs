@@ -31,7 +31,7 @@ pub struct SyncReport {
     pub found: Option<String>,
 }
 
-/// Work that must wait, because packets on their way may still need what it removes.
+/// Work for later: what it removes may still be needed by packets on their way, or a change is not to wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deferred {
     /// How many objects it removes.

@@ -30,6 +30,8 @@ pub struct State {
     pub faults: Vec<BackendError>,
     /// Syncs defer something.
     pub defers: bool,
+    /// What deferred work will find to differ, and repair.
+    pub found_later: Option<String>,
     /// Where drift is reported, once the rules are watched.
     pub sink: Option<Arc<dyn RuleEventSink>>,
 }
@@ -125,8 +127,11 @@ impl Dataplane for MemoryDataplane {
     }
 
     fn run_deferred(&mut self) -> Result<SyncReport, BackendError> {
-        self.kernel.state().calls.push(format!("{} deferred", self.family));
-        Ok(SyncReport::default())
+        let mut state = self.kernel.state();
+        state.calls.push(format!("{} deferred", self.family));
+        let Some(found) = state.found_later.take() else { return Ok(SyncReport::default()) };
+        let outcome = SyncOutcome::Rewritten;
+        Ok(SyncReport { written: 1, outcome, found: Some(found), ..SyncReport::default() })
     }
 
     fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {

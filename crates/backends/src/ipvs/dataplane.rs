@@ -1,6 +1,6 @@
 //! Keeps one family's virtual servers, sets, addresses and rules in line with the plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use super::passes::Order;
 use super::patch::patch;
 use super::rules::{RuleInput, rules};
 use super::sets::{SETS, specs};
+use super::slices::Unread;
 use super::wanted::Wanted;
 use super::watch::BoundAddresses;
 use super::write::Written;
@@ -52,6 +53,8 @@ pub(super) struct IpvsDataplane {
     /// What the rules in the tables were made from.
     pub(super) rule_input: Option<RuleInput>,
     pub(super) bound: BoundAddresses,
+    /// The virtual servers whose real servers are still to be read.
+    pub(super) unread: Unread,
     /// What was rejected by the last sync.
     pub(super) rejected: BTreeSet<String>,
     /// What was noted before: others' virtual servers, external addresses of this node.
@@ -90,6 +93,7 @@ impl IpvsDataplane {
             draining: Draining::default(),
             rule_input: None,
             bound: BoundAddresses::default(),
+            unread: Unread::default(),
             rejected: BTreeSet::new(),
             noted: BTreeSet::new(),
             is_forwarding_off: false,
@@ -155,7 +159,7 @@ impl IpvsDataplane {
         plan: &FamilyPlan,
         origin: Option<Origin>,
     ) -> Result<SyncReport, BackendError> {
-        let (mut held, missing) = self.read(&plan.node)?;
+        let (mut held, missing) = self.read(&plan.node, origin)?;
         let origin = origin.unwrap_or(Origin::Read { was_ours: !missing.link });
         let mut found = Findings::default();
         found.missing(&missing, &self.specs);
@@ -184,11 +188,18 @@ impl IpvsDataplane {
         self.tables.doubt();
     }
 
-    fn read(&mut self, node: &NodeTraffic) -> Result<(Held, Missing), BackendError> {
-        let ours = match self.held.take() {
-            Some(held) => held.services.into_keys().collect(),
-            None => std::mem::take(&mut self.ours),
-        };
+    /// A verification reads the real servers of the first slice, and keeps those of the others as they were.
+    fn read(&mut self, node: &NodeTraffic, origin: Option<Origin>) -> Result<(Held, Missing), BackendError> {
+        self.unread.clear();
+        let (mut ours, mut kept) = (std::mem::take(&mut self.ours), BTreeMap::new());
+        if let Some(held) = self.held.take() {
+            ours = held.services.keys().copied().collect();
+            if origin == Some(Origin::Verification) {
+                self.unread.begin(ours.clone());
+            }
+            let servers = held.services.into_iter().map(|(id, service)| (id, service.servers));
+            kept = servers.filter(|(id, _)| self.unread.contains(id)).collect();
+        }
         let known = Known {
             family: self.family,
             specs: &self.specs,
@@ -196,6 +207,7 @@ impl IpvsDataplane {
             foreign: self.foreign.clone(),
             host_addresses: &node.host_addresses,
             is_known_ours: self.has_taken_over,
+            kept,
             is_lenient: false,
         };
         let read = Held::read(&mut self.kernel, &known);
@@ -206,13 +218,18 @@ impl IpvsDataplane {
         held.adopt_equal(&self.wanted);
         self.bound.set(&held.addresses);
         self.foreign = held.foreign.keys().copied().collect();
+        self.forget_drained(&held);
+        Ok((held, missing))
+    }
+
+    /// Real servers that are gone, or wanted again, do not drain.
+    pub(super) fn forget_drained(&mut self, held: &Held) {
         let wanted = &self.wanted;
         self.draining.retain(|service, server| {
             let is_there = held.services.get(service).is_some_and(|held| held.servers.contains_key(server));
             let is_wanted = wanted.service(service).is_some_and(|wanted| wanted.has_server(server));
             is_there && !is_wanted
         });
-        Ok((held, missing))
     }
 
     fn make(&mut self, missing: Missing, held: &mut Held) -> Result<usize, BackendError> {
@@ -267,7 +284,7 @@ impl IpvsDataplane {
             removed: written.removed,
             commits: written.commits,
             outcome,
-            deferred: self.draining.deferred(Instant::now()),
+            deferred: self.deferred(Instant::now()),
             quarantined: self.rejected.len(),
             rejected,
             samples: Vec::new(),
@@ -353,18 +370,33 @@ impl Dataplane for IpvsDataplane {
         }
     }
 
-    /// Counts the connections of real servers that drain.
+    /// Counts the connections of real servers that drain, and reads what a verification left.
     fn run_deferred(&mut self) -> Result<SyncReport, BackendError> {
         // After a failure the next sync sees to it.
         let Some(mut held) = self.held.take() else { return Ok(SyncReport::default()) };
         let mut written = Written::default();
-        let counted = self.count_connections(&mut held, Instant::now(), &mut written);
-        self.ours = if counted.is_err() { held.services.keys().copied().collect() } else { BTreeSet::new() };
-        counted.map_err(|error| error.in_family(self.family))?;
+        let done = self
+            .count_connections(&mut held, Instant::now(), &mut written)
+            .and_then(|()| self.verify_next_slice(&mut held, &mut written));
+        self.ours = if done.is_err() { held.services.keys().copied().collect() } else { BTreeSet::new() };
+        done.map_err(|error| error.in_family(self.family))?;
         self.held = Some(held);
-        let Written { made: written, removed, commits, .. } = written;
-        let deferred = self.draining.deferred(Instant::now());
-        Ok(SyncReport { written, removed, commits, deferred, ..SyncReport::default() })
+        let outcome = match written {
+            _ if written.is_nothing() => SyncOutcome::UpToDate,
+            _ if written.found.is_empty() => SyncOutcome::Incremental,
+            _ => SyncOutcome::Rewritten,
+        };
+        Ok(SyncReport {
+            written: written.made,
+            removed: written.removed,
+            commits: written.commits,
+            outcome,
+            deferred: self.deferred(Instant::now()),
+            rejected: self.report_rejected(written.rejected, true),
+            quarantined: self.rejected.len(),
+            found: written.found.into_text(),
+            ..SyncReport::default()
+        })
     }
 
     fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
@@ -380,6 +412,7 @@ impl Dataplane for IpvsDataplane {
             foreign: self.foreign.clone(),
             host_addresses: &plan.node.host_addresses,
             is_known_ours: self.has_taken_over,
+            kept: BTreeMap::new(),
             is_lenient: false,
         };
         let (mut held, missing) =

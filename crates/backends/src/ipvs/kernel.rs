@@ -94,6 +94,8 @@ pub(super) struct Known<'a> {
     pub host_addresses: &'a BTreeSet<IpAddr>,
     /// Whether the interface is ours for certain: we have used it.
     pub is_known_ours: bool,
+    /// The real servers of virtual servers of ours that are not read now.
+    pub kept: BTreeMap<VirtualServerId, BTreeMap<SocketAddr, HeldServer>>,
     /// Whether an interface or set of ours that is another program's is skipped: nothing is to be written to it.
     pub is_lenient: bool,
 }
@@ -155,11 +157,16 @@ impl Held {
         let servers = seen.servers.into_iter().map(|seen| seen.server);
         let servers: Vec<VirtualServer> =
             servers.filter(|server| IpFamily::of(server.id.address) == known.family).collect();
-        let ids: Vec<VirtualServerId> = servers.iter().map(|server| server.id).collect();
-        let real_servers = kernel.servers.all_real_servers(&ids)?;
-        for (server, real) in servers.into_iter().zip(real_servers) {
+        let ids = servers.iter().map(|server| server.id);
+        let ids: Vec<VirtualServerId> = ids.filter(|id| !known.kept.contains_key(id)).collect();
+        let mut real_servers = kernel.servers.all_real_servers(&ids)?.into_iter();
+        for server in servers {
             let id = server.id;
-            let service = HeldService { server, servers: real.into_iter().map(held_server).collect() };
+            let servers = match known.kept.get(&id) {
+                Some(kept) => kept.clone(),
+                None => real_servers.next().unwrap_or_default().into_iter().map(held_server).collect(),
+            };
+            let service = HeldService { server, servers };
             let is_ours = known.ours.contains(&id) || !known.foreign.contains(&id) && self.names(&id, known);
             let place = if is_ours { &mut self.services } else { &mut self.foreign };
             place.insert(id, service);
@@ -259,7 +266,7 @@ impl HeldServer {
     }
 }
 
-fn held_server(seen: SeenRealServer) -> (SocketAddr, HeldServer) {
+pub(super) fn held_server(seen: SeenRealServer) -> (SocketAddr, HeldServer) {
     let is_masquerading = seen.forwarding == MASQUERADING;
     (seen.server.address, HeldServer { weight: seen.server.weight, is_masquerading })
 }

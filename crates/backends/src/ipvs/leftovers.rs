@@ -1,6 +1,6 @@
 //! Removes what ipvs mode left on the host, ours or kube-proxy's, and nothing of other programs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -55,6 +55,7 @@ fn depart_family(
         foreign: BTreeSet::new(),
         host_addresses,
         is_known_ours: false,
+        kept: BTreeMap::new(),
         is_lenient: true,
     };
     depart(kernel, &known, connections, &mut |services| forget_flows(family, services))

@@ -62,7 +62,7 @@ impl IpvsDataplane {
     }
 
     /// Writes set entries, virtual servers and addresses.
-    fn write(
+    pub(super) fn write(
         &mut self,
         held: &mut Held,
         touched: Option<&Touched>,
@@ -99,8 +99,7 @@ impl IpvsDataplane {
         written: &mut Written,
     ) -> BTreeSet<VirtualServerId> {
         let is_touched = |id: &VirtualServerId| touched.is_none_or(|touched| touched.services.contains(id));
-        let taken = held.foreign.keys().filter(|id| self.wanted.service(id).is_some());
-        let taken: BTreeSet<VirtualServerId> = taken.copied().collect();
+        let taken = self.places_of_others(held);
         for id in taken.iter().filter(|id| is_touched(id)) {
             let reason =
                 "another program has a virtual server there: remove it (ipvsadm -D) or change the Service";
@@ -113,6 +112,16 @@ impl IpvsDataplane {
             written.rejected.push((format!("virtual server {id}"), reason.to_owned()));
         }
         withheld
+    }
+
+    /// What cannot be served because of other programs' virtual servers.
+    pub(super) fn withheld(&self, held: &Held) -> BTreeSet<VirtualServerId> {
+        self.wanted.with_siblings(self.places_of_others(held))
+    }
+
+    /// Virtual servers of other programs where ours should be.
+    fn places_of_others(&self, held: &Held) -> BTreeSet<VirtualServerId> {
+        held.foreign.keys().filter(|id| self.wanted.service(id).is_some()).copied().collect()
     }
 
     /// Virtual servers that are wanted and are not there.

@@ -410,12 +410,19 @@ impl Proxy {
             if state.deferred_at.take_if(|at| *at <= now).is_none() {
                 continue;
             }
+            let began = Instant::now();
             match state.dataplane.run_deferred() {
+                // What a verification left for later was found to differ.
+                Ok(report) if report.outcome.is_repair() && matches!(state.progress, Progress::InSync) => {
+                    let (purpose, delta) = (Purpose::Verify, &PlanDelta::default());
+                    self.succeeded(&FamilySync { family, purpose, delta, took: began.elapsed() }, &report);
+                }
                 Ok(report) => {
                     state.deferred_at = report.deferred.map(|deferred| Instant::now() + deferred.after);
+                    log_rejected(family, &report.rejected);
                 }
                 Err(error) => {
-                    error!(%family, err = with_causes(&error), "Removing what is no longer used failed");
+                    error!(%family, err = with_causes(&error), "What was left for later failed");
                     self.observer.cleanup_failed(&error);
                     state.needs.note_doubt();
                     is_healthy = false;

@@ -234,6 +234,20 @@ fn what_a_sync_defers_is_done_later() {
 }
 
 #[test]
+fn what_deferred_work_repairs_is_a_repair() {
+    let running = Running::with(&web(&["10.244.1.1"]));
+    running.kernel.state().defers = true;
+    running.kernel.state().found_later = Some("real server removed".to_owned());
+    running.calls();
+    running.say(&web(&["10.244.1.9"]));
+    running.until(|kernel| kernel.state().calls.len() == 2);
+    let status = running.snapshot().families.get(IpFamily::V4).cloned().expect("IPv4 is served");
+    let (_, drift) = status.last_repair.expect("a repair");
+    assert_eq!(drift.map(|drift| drift.what).as_deref(), Some("real server removed"));
+    running.end();
+}
+
+#[test]
 fn a_snapshot_stays_what_it_was_while_the_loop_goes_on() {
     let running = Running::with(&web(&["10.244.1.1"]));
     let before = running.snapshot();

@@ -39,6 +39,7 @@ struct State {
     /// Never used again, as in Linux.
     last_index: u32,
     writes: Vec<String>,
+    reads: Vec<String>,
     faults: Vec<Fault>,
 }
 
@@ -62,6 +63,7 @@ impl Default for FakeIpvsKernel {
             links: BTreeMap::new(),
             last_index: 1,
             writes: Vec::new(),
+            reads: Vec::new(),
             faults: Vec::new(),
         };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -92,6 +94,11 @@ impl FakeIpvsKernel {
     /// Like [`Self::writes`], and forgets them.
     pub fn take_writes(&self) -> Vec<String> {
         std::mem::take(&mut self.state().writes)
+    }
+
+    /// All reads since the last call, as [`Self::reject`] names them.
+    pub fn take_reads(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().reads)
     }
 
     /// Rejects the n-th request, from 1, whose line begins with `kind` from now on, with this error code.
@@ -184,8 +191,9 @@ impl State {
         outcome
     }
 
-    /// Rejects a read that is to be rejected.
+    /// Records a read, and rejects it if it is to be.
     fn read(&mut self, line: &str) -> Result<(), NetlinkError> {
+        self.reads.push(line.to_owned());
         match self.fault(line) {
             Some(errno) => Err(rejected(Rejection::from_errno(errno))),
             None => Ok(()),

@@ -1,6 +1,6 @@
 //! Leaving ipvs mode while connections are open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ferrule_kernel::ipvs::VirtualServerId;
@@ -45,6 +45,7 @@ fn pass(node: &Node, connections: OpenConnections) -> Result<Pass, BackendError>
         foreign: BTreeSet::new(),
         host_addresses: &host_addresses,
         is_known_ours: false,
+        kept: BTreeMap::new(),
         is_lenient: true,
     };
     let mut forgotten = Vec::new();

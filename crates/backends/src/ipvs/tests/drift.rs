@@ -1,5 +1,7 @@
 //! What others changed while nobody announced it: found by reading, and said.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use ferrule_kernel::ipset::SetChange;
@@ -10,6 +12,7 @@ use ferrule_model::IpFamily;
 use super::Node;
 use super::node::id;
 use crate::ipvs::sets::specs;
+use crate::ipvs::slices::SLICE;
 use crate::{IpvsOptions, SyncOutcome};
 
 const FACTS: &str = "service svc clusterIP 10.20.30.41 port p80 80
@@ -137,4 +140,77 @@ fn a_server_that_has_drained_by_the_time_of_a_verification_is_no_finding() {
         report = node.verify();
     }
     assert_eq!((report.found, report.outcome.is_repair()), (None, false));
+}
+
+/// More virtual servers than are read in one go.
+fn many() -> Node {
+    let services = 2 * SLICE + 10;
+    let mut facts = String::new();
+    for number in 0..services {
+        let (block, last) = (number / 250, number % 250);
+        let _ = writeln!(facts, "service s{number} clusterIP 10.96.{block}.{last} port p80 80");
+        let _ = writeln!(facts, "endpoint s{number} 10.0.{block}.{last} node b");
+    }
+    Node::of(&facts)
+}
+
+/// The requests for real servers since the last call.
+fn server_lists(node: &Node) -> Vec<String> {
+    node.kernel.take_reads().into_iter().filter(|read| read.starts_with("server list")).collect()
+}
+
+#[test]
+fn real_servers_of_many_services_are_verified_in_slices() {
+    let mut node = many();
+    node.kernel.take_reads();
+    let mut report = node.verify();
+    let mut reads = vec![server_lists(&node)];
+    while report.deferred.is_some() {
+        report = node.run_deferred();
+        reads.push(server_lists(&node));
+    }
+    let sizes: Vec<usize> = reads.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [SLICE, SLICE, 10]);
+    let all: BTreeSet<String> = reads.into_iter().flatten().collect();
+    assert_eq!(all.len(), 2 * SLICE + 10, "each is read once");
+}
+
+#[test]
+fn drift_in_a_later_slice_is_repaired_and_named() {
+    let mut node = many();
+    let service = id("10.96.2.1:80");
+    let server = "10.0.2.1:80".parse().unwrap();
+    change(&node.kernel, IpvsChange::DeleteServer { service, server });
+    let first = node.verify();
+    assert_eq!((first.found, first.outcome), (None, SyncOutcome::UpToDate));
+    // A change that comes meanwhile does not wait, and the rest is read after it.
+    assert!(node.try_then("endpoint s0 10.0.9.9 node b").unwrap().deferred.is_some());
+    let later: Vec<_> = (0..2).map(|_| node.run_deferred()).collect();
+    let found: Vec<_> = later.iter().filter_map(|report| report.found.as_deref()).collect();
+    assert_eq!(found, ["real server removed: 10.0.2.1:80 of 10.96.2.1:80/TCP"]);
+    assert_eq!(later.iter().map(|report| report.written).sum::<usize>(), 1);
+    assert_eq!(later.iter().map(|report| report.outcome.is_repair()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(later[1].deferred, None);
+}
+
+#[test]
+fn verifications_that_follow_each_other_closely_come_round() {
+    let mut node = many();
+    let service = id("10.96.2.1:80");
+    let server = "10.0.2.1:80".parse().unwrap();
+    change(&node.kernel, IpvsChange::DeleteServer { service, server });
+    let found: Vec<_> = (0..3).filter_map(|_| node.verify().found).collect();
+    assert_eq!(found, ["real server removed: 10.0.2.1:80 of 10.96.2.1:80/TCP"]);
+}
+
+#[test]
+fn a_slice_that_cannot_be_read_is_an_error_and_the_next_sync_reads_everything() {
+    let mut node = many();
+    node.verify();
+    node.kernel.reject("server list 10.96.2.1:80/TCP", 1, 12);
+    let failed: Vec<_> = (0..2).map(|_| node.try_run_deferred().is_err()).collect();
+    assert!(failed.contains(&true), "{failed:?}");
+    node.kernel.take_reads();
+    assert_eq!(node.verify().deferred, None);
+    assert_eq!(server_lists(&node).len(), 2 * SLICE + 10);
 }

@@ -125,7 +125,11 @@ impl Node {
 
     /// Does what was deferred.
     pub fn run_deferred(&mut self) -> SyncReport {
-        self.dataplane.run_deferred().expect("what was deferred")
+        self.try_run_deferred().expect("what was deferred")
+    }
+
+    pub fn try_run_deferred(&mut self) -> Result<SyncReport, BackendError> {
+        self.dataplane.run_deferred()
     }
 
     /// What a sync would write.
