@@ -93,6 +93,8 @@ pub struct SeenSet {
     pub family: u8,
     /// How many entries it may have, if it is a hash.
     pub maxelem: Option<u32>,
+    /// Whether its entries expire, count, carry comments or are cut to networks.
+    pub has_extensions: bool,
     /// How many rules and other sets use it.
     pub references: u32,
     /// How many entries it has. Kernels before 4.8 do not say, and it is 0.
@@ -107,6 +109,7 @@ impl SeenSet {
             && self.type_name == spec.set_type.name()
             && self.family == spec.family_number()
             && self.maxelem == maxelem
+            && !self.has_extensions
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub use client::{Ipvs, Timeouts, Version};
 
 use crate::conntrack::{SCTP, TCP, UDP};
+use crate::nft::Family;
 
 /// What identifies a virtual server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,8 +107,17 @@ pub struct SeenVirtualServer {
 pub struct SeenVirtualServers {
     /// Those that have an address.
     pub servers: Vec<SeenVirtualServer>,
-    /// The firewall marks of those that are chosen by one.
-    pub fwmarks: Vec<u32>,
+    /// Those that are chosen by a firewall mark.
+    pub fwmarks: Vec<FirewallMark>,
+}
+
+/// What chooses a virtual server without an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FirewallMark {
+    /// Of whose packets.
+    pub family: Family,
+    /// The mark.
+    pub mark: u32,
 }
 
 /// One change.

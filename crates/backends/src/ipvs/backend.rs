@@ -1,6 +1,7 @@
 //! ipvs mode as a [`Backend`].
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ferrule_kernel::iptables::{AccessPolicy, TableAccess, legacy};
 use ferrule_kernel::ipvs::Ipvs as IpvsClient;
@@ -33,6 +34,8 @@ pub struct Ipvs {
     /// Watched from the first sync on.
     addresses: Vec<WatchedAddresses>,
     options: Option<LiveOptions>,
+    /// Whether kube-ipvs0 is known to be ours.
+    interface_is_ours: Arc<AtomicBool>,
     /// Serves NodePorts on localhost, if asked to.
     loopback: LoopbackRelay,
 }
@@ -96,6 +99,7 @@ impl Backend for Ipvs {
             opened.notes.push(note.with_detail(access.name()));
             let tables = access.open().map_err(|error| iptables::unopened(family, error))?;
             let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, &live);
+            let dataplane = dataplane.sharing(&self.interface_is_ours);
             let (portid, bound) = (dataplane.portid(), dataplane.bound());
             self.opened.push(OpenedTables { family, access: *access, portid });
             self.addresses.push(WatchedAddresses { family, bound });
@@ -109,9 +113,11 @@ impl Backend for Ipvs {
     fn reader(&self, options: &ModeOptions) -> Option<KernelReader> {
         let access = self.access?;
         let live = self.options.clone().unwrap_or_else(|| LiveOptions::new(options));
+        let interface_is_ours = Arc::clone(&self.interface_is_ours);
         Some(KernelReader::new(move |family| {
             let tables = static_rules::open(access, family)?;
-            Ok(Box::new(IpvsDataplane::new(Kernel::open()?, tables, family, &live)))
+            let dataplane = IpvsDataplane::new(Kernel::open()?, tables, family, &live);
+            Ok(Box::new(dataplane.sharing(&interface_is_ours)))
         }))
     }
 

@@ -1,7 +1,8 @@
 //! Keeps one family's virtual servers, sets, addresses and rules in line with the plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ferrule_kernel::ipset::SetSpec;
@@ -14,7 +15,7 @@ use ipnet::IpNet;
 use super::drain::Draining;
 use super::edit::{Comparison, Edit};
 use super::findings::Findings;
-use super::kernel::{Held, Kernel, Known, Missing, scheduler};
+use super::kernel::{Held, KeptServers, Kernel, Known, Missing, scheduler, unreadable};
 use super::options::LiveOptions;
 use super::passes::Order;
 use super::patch::patch;
@@ -43,12 +44,14 @@ pub(super) struct IpvsDataplane {
     pub(super) wanted: Wanted,
     /// What the kernel holds. Nothing before the first sync and after a failure.
     held: Option<Held>,
-    /// The virtual servers that are ours, if `held` is not known.
-    ours: BTreeSet<VirtualServerId>,
+    /// The virtual servers that are ours beside those of `held`: all of them while it is not known. A listing may miss one.
+    pub(super) ours: BTreeSet<VirtualServerId>,
     /// Those that are others': the last read, or a write since, found them.
     pub(super) foreign: BTreeSet<VirtualServerId>,
     /// Whether a sync of ours succeeded, so that no other mode's rules serve any more.
     has_taken_over: bool,
+    /// Whether a sync of ours succeeded in either family, as this dataplane or as the one that it reads for.
+    interface_is_ours: Arc<AtomicBool>,
     pub(super) draining: Draining,
     /// What the rules in the tables were made from.
     pub(super) rule_input: Option<RuleInput>,
@@ -90,6 +93,7 @@ impl IpvsDataplane {
             ours: BTreeSet::new(),
             foreign: BTreeSet::new(),
             has_taken_over: false,
+            interface_is_ours: Arc::default(),
             draining: Draining::default(),
             rule_input: None,
             bound: BoundAddresses::default(),
@@ -100,6 +104,11 @@ impl IpvsDataplane {
         };
         dataplane.take_options();
         dataplane
+    }
+
+    /// The same knowledge of the interface as other dataplanes of this process have.
+    pub(super) fn sharing(self, interface_is_ours: &Arc<AtomicBool>) -> Self {
+        Self { interface_is_ours: Arc::clone(interface_is_ours), ..self }
     }
 
     /// Takes over what was configured meanwhile; returns whether virtual servers depend on it.
@@ -170,7 +179,7 @@ impl IpvsDataplane {
         let (order, made) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                self.ours = held.services.into_keys().collect();
+                self.ours.extend(held.services.into_keys());
                 return Err(error.in_family(self.family));
             }
         };
@@ -191,11 +200,11 @@ impl IpvsDataplane {
     /// A verification reads the real servers of the first slice, and keeps those of the others as they were.
     fn read(&mut self, node: &NodeTraffic, origin: Option<Origin>) -> Result<(Held, Missing), BackendError> {
         self.unread.clear();
-        let (mut ours, mut kept) = (std::mem::take(&mut self.ours), BTreeMap::new());
+        let mut kept = KeptServers::new();
         if let Some(held) = self.held.take() {
-            ours = held.services.keys().copied().collect();
+            self.ours.extend(held.services.keys().copied());
             if origin == Some(Origin::Verification) {
-                self.unread.begin(ours.clone());
+                self.unread.begin(self.ours.clone());
             }
             let servers = held.services.into_iter().map(|(id, service)| (id, service.servers));
             kept = servers.filter(|(id, _)| self.unread.contains(id)).collect();
@@ -203,18 +212,15 @@ impl IpvsDataplane {
         let known = Known {
             family: self.family,
             specs: &self.specs,
-            ours,
+            ours: self.ours.clone(),
             foreign: self.foreign.clone(),
             host_addresses: &node.host_addresses,
-            is_known_ours: self.has_taken_over,
-            kept,
+            is_known_ours: self.interface_is_ours.load(Ordering::Relaxed),
+            wanted: &self.wanted,
             is_lenient: false,
         };
-        let read = Held::read(&mut self.kernel, &known);
-        let (mut held, missing) = read.map_err(|error| {
-            self.ours = known.ours;
-            error.in_family(self.family)
-        })?;
+        let read = Held::read_but(&mut self.kernel, &known, kept);
+        let (mut held, missing) = read.map_err(|error| error.in_family(self.family))?;
         held.adopt_equal(&self.wanted);
         self.bound.set(&held.addresses);
         self.foreign = held.foreign.keys().copied().collect();
@@ -258,7 +264,7 @@ impl IpvsDataplane {
         let written = match written {
             Ok(written) => written,
             Err(error) => {
-                self.ours = held.services.into_keys().collect();
+                self.ours.extend(held.services.into_keys());
                 return Err(error.in_family(self.family));
             }
         };
@@ -275,8 +281,10 @@ impl IpvsDataplane {
             notes.extend(self.foreign_notes(&held));
             notes.extend(self.forwarding_note());
         }
+        self.ours.clear();
         self.held = Some(held);
         self.has_taken_over = true;
+        self.interface_is_ours.store(true, Ordering::Relaxed);
         let rejected = self.report_rejected(written.rejected, origin == Origin::Change);
         let found = written.found.into_text().filter(|_| origin != Origin::Change);
         Ok(SyncReport {
@@ -297,9 +305,7 @@ impl IpvsDataplane {
     fn foreign_notes(&mut self, held: &Held) -> Vec<Note> {
         let servers = held.foreign.keys().filter(|id| self.wanted.service(id).is_none());
         let mut others: Vec<String> = servers.map(ToString::to_string).collect();
-        if self.family == IpFamily::V4 {
-            others.extend(held.fwmarks.iter().map(|mark| format!("fwmark {mark}")));
-        }
+        others.extend(held.fwmarks.iter().map(|seen| format!("fwmark {}", seen.mark)));
         others.retain(|other| self.noted.insert(other.clone()));
         let message = "Virtual servers of other programs are left alone";
         let note =
@@ -318,7 +324,7 @@ impl IpvsDataplane {
     fn node_address_notes(&mut self) -> Vec<Note> {
         let mut notes = Vec::new();
         for (address, owner) in self.wanted.on_node() {
-            if self.noted.insert(format!("node {address}")) {
+            if self.noted.insert(format!("node {address} {owner}")) {
                 let message =
                     "An address of a Service is this node's own: it is served, and not bound to kube-ipvs0";
                 let note = Note::new(Severity::Warning, message).in_family(self.family);
@@ -378,8 +384,10 @@ impl Dataplane for IpvsDataplane {
         let done = self
             .count_connections(&mut held, Instant::now(), &mut written)
             .and_then(|()| self.verify_next_slice(&mut held, &mut written));
-        self.ours = if done.is_err() { held.services.keys().copied().collect() } else { BTreeSet::new() };
-        done.map_err(|error| error.in_family(self.family))?;
+        if let Err(error) = done {
+            self.ours.extend(held.services.into_keys());
+            return Err(error.in_family(self.family));
+        }
         self.held = Some(held);
         let outcome = match written {
             _ if written.is_nothing() => SyncOutcome::UpToDate,
@@ -401,18 +409,16 @@ impl Dataplane for IpvsDataplane {
 
     fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
         let wanted = Wanted::from_plan(plan, &self.scheduler);
-        let ours = match &self.held {
-            Some(held) => held.services.keys().copied().collect(),
-            None => self.ours.clone(),
-        };
+        let mut ours = self.ours.clone();
+        ours.extend(self.held.iter().flat_map(|held| held.services.keys().copied()));
         let known = Known {
             family: self.family,
             specs: &self.specs,
             ours,
             foreign: self.foreign.clone(),
             host_addresses: &plan.node.host_addresses,
-            is_known_ours: self.has_taken_over,
-            kept: BTreeMap::new(),
+            is_known_ours: self.interface_is_ours.load(Ordering::Relaxed),
+            wanted: &wanted,
             is_lenient: false,
         };
         let (mut held, missing) =
@@ -426,7 +432,9 @@ impl Dataplane for IpvsDataplane {
             excluded: &self.excluded,
             withheld: &taken,
         };
-        let edit = Edit::of_everything(&comparison);
+        let mut edit = Edit::of_everything(&comparison);
+        let fates = self.draining.fates(&mut self.kernel, &edit.retire, Instant::now());
+        edit.settle(&held, &fates.map_err(|error| unreadable(error).in_family(self.family))?);
         let correction =
             self.tables.compare(&rules(&plan.node, &wanted.rule_input())).map_err(rules_failed)?;
         Ok(patch(&missing, &self.specs, &edit, &correction))

@@ -144,6 +144,6 @@ impl Draining {
 }
 
 /// UDP and SCTP clients do not notice that another server answers.
-fn waits_for_connections(service: &VirtualServerId) -> bool {
+pub(super) fn waits_for_connections(service: &VirtualServerId) -> bool {
     service.protocol == Protocol::Tcp.number()
 }

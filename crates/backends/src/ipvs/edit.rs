@@ -8,7 +8,7 @@ use ferrule_kernel::ipset::SetEntry;
 use ferrule_kernel::ipvs::{IpvsChange, RealServer, VirtualServerId};
 use ipnet::IpNet;
 
-use super::drain::Draining;
+use super::drain::{Draining, Fate, waits_for_connections};
 use super::kernel::{Held, HeldServer, HeldService};
 use super::sets::AddressSet;
 use super::wanted::{Touched, Wanted, WantedService};
@@ -182,6 +182,29 @@ impl Edit {
         let waiting = |address: &&SocketAddr| draining.has(&service, address) && is_drained(address);
         self.retire.extend(unwanted.filter(|address| !waiting(address)).map(|address| (service, *address)));
         changes
+    }
+
+    /// What really becomes of the real servers that are to retire: one that has drained to nothing goes, one that still has
+    /// connections gets no new ones, which it may be without already.
+    pub(super) fn settle(&mut self, held: &Held, fates: &[Fate]) {
+        let is_quiet = |service: &VirtualServerId, address: &SocketAddr| {
+            let server = held.services.get(service).and_then(|held| held.servers.get(address));
+            server == Some(&HeldServer::with_weight(UNUSED))
+        };
+        let all = std::mem::take(&mut self.retire);
+        for ((service, address), fate) in all.into_iter().zip(fates) {
+            match fate {
+                // Those at rest go at the next count, a minute later at most.
+                Fate::Delete | Fate::Drain
+                    if waits_for_connections(&service) && is_quiet(&service, &address) => {}
+                Fate::Delete => self.retire.push((service, address)),
+                Fate::Drain => {
+                    let server = RealServer { address, weight: UNUSED };
+                    self.services.push(IpvsChange::SetServer { service, server });
+                }
+                Fate::Gone => {}
+            }
+        }
     }
 
     fn address(&mut self, compare: &Comparison<'_>, address: IpAddr) {

@@ -28,6 +28,11 @@ impl Findings {
         self.0.is_empty()
     }
 
+    /// How many kinds of differences there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn append(&mut self, mut others: Self) {
         self.0.append(&mut others.0);
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use ferrule_kernel::dummy::{Link, LinkClient};
 use ferrule_kernel::ipset::{IpSets, SeenSet, SetEntry, SetSpec};
-use ferrule_kernel::ipvs::{Ipvs as IpvsClient, SeenRealServer, VirtualServer, VirtualServerId};
+use ferrule_kernel::ipvs::{
+    FirewallMark, Ipvs as IpvsClient, SeenRealServer, VirtualServer, VirtualServerId,
+};
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::port::{AddressSets, ServiceInterface, VirtualServers};
 use ferrule_kernel::sysctl;
@@ -14,7 +16,7 @@ use ferrule_model::IpFamily;
 
 use super::sets::{AddressSet, SETS};
 use super::wanted::Wanted;
-use crate::BackendError;
+use crate::{BackendError, ip_family};
 
 /// The interface that holds the service addresses.
 pub(super) const INTERFACE: &str = ferrule_kernel::interfaces::SERVICE_INTERFACE;
@@ -62,7 +64,7 @@ pub(super) struct Held {
     pub services: BTreeMap<VirtualServerId, HeldService>,
     /// Others' virtual servers, which are left alone.
     pub foreign: BTreeMap<VirtualServerId, HeldService>,
-    pub fwmarks: Vec<u32>,
+    pub fwmarks: Vec<FirewallMark>,
     pub sets: [BTreeSet<SetEntry>; SETS],
     pub addresses: BTreeSet<IpAddr>,
 }
@@ -94,17 +96,32 @@ pub(super) struct Known<'a> {
     pub host_addresses: &'a BTreeSet<IpAddr>,
     /// Whether the interface is ours for certain: we have used it.
     pub is_known_ours: bool,
-    /// The real servers of virtual servers of ours that are not read now.
-    pub kept: BTreeMap<VirtualServerId, BTreeMap<SocketAddr, HeldServer>>,
+    /// Of other programs' virtual servers, only those in our places have their real servers read.
+    pub wanted: &'a Wanted,
     /// Whether an interface or set of ours that is another program's is skipped: nothing is to be written to it.
     pub is_lenient: bool,
+}
+
+/// The real servers of virtual servers of ours that are not read now.
+pub(super) type KeptServers = BTreeMap<VirtualServerId, BTreeMap<SocketAddr, HeldServer>>;
+
+pub(super) fn unreadable(error: NetlinkError) -> BackendError {
+    BackendError::new("reading the state of ipvs mode").caused_by(error)
 }
 
 impl Held {
     /// Reads everything of one family. Makes nothing: what is missing is reported as [`Missing`].
     pub(super) fn read(kernel: &mut Kernel, known: &Known<'_>) -> Result<(Self, Missing), BackendError> {
-        let failed =
-            |error: NetlinkError| BackendError::new("reading the state of ipvs mode").caused_by(error);
+        Self::read_but(kernel, known, KeptServers::new())
+    }
+
+    /// The same without the real servers that are kept.
+    pub(super) fn read_but(
+        kernel: &mut Kernel,
+        known: &Known<'_>,
+        kept: KeptServers,
+    ) -> Result<(Self, Missing), BackendError> {
+        let failed = unreadable;
         let link = kernel.links.find(INTERFACE).map_err(failed)?;
         let seen = kernel.sets.sets().map_err(failed)?;
         let is_anothers = match &link {
@@ -147,29 +164,37 @@ impl Held {
         let link = link.unwrap_or(Link { index: 0, kind: None });
         let (services, foreign) = (BTreeMap::new(), BTreeMap::new());
         let mut held = Self { link, services, foreign, fwmarks: Vec::new(), sets, addresses };
-        held.read_services(kernel, known).map_err(failed)?;
+        held.read_services(kernel, known, kept).map_err(failed)?;
         Ok((held, missing))
     }
 
-    fn read_services(&mut self, kernel: &mut Kernel, known: &Known<'_>) -> Result<(), NetlinkError> {
+    fn read_services(
+        &mut self,
+        kernel: &mut Kernel,
+        known: &Known<'_>,
+        mut kept: KeptServers,
+    ) -> Result<(), NetlinkError> {
         let seen = kernel.servers.list()?;
-        self.fwmarks = seen.fwmarks;
-        let servers = seen.servers.into_iter().map(|seen| seen.server);
-        let servers: Vec<VirtualServer> =
-            servers.filter(|server| IpFamily::of(server.id.address) == known.family).collect();
-        let ids = servers.iter().map(|server| server.id);
-        let ids: Vec<VirtualServerId> = ids.filter(|id| !known.kept.contains_key(id)).collect();
-        let mut real_servers = kernel.servers.all_real_servers(&ids)?.into_iter();
-        for server in servers {
+        self.fwmarks =
+            seen.fwmarks.into_iter().filter(|seen| ip_family(seen.family) == known.family).collect();
+        let mut unread = Vec::new();
+        for server in seen.servers.into_iter().map(|seen| seen.server) {
             let id = server.id;
-            let servers = match known.kept.get(&id) {
-                Some(kept) => kept.clone(),
-                None => real_servers.next().unwrap_or_default().into_iter().map(held_server).collect(),
-            };
-            let service = HeldService { server, servers };
+            if IpFamily::of(id.address) != known.family {
+                continue;
+            }
             let is_ours = known.ours.contains(&id) || !known.foreign.contains(&id) && self.names(&id, known);
+            let servers = kept.remove(&id);
+            if servers.is_none() && (is_ours || known.wanted.service(&id).is_some()) {
+                unread.push(id);
+            }
             let place = if is_ours { &mut self.services } else { &mut self.foreign };
-            place.insert(id, service);
+            place.insert(id, HeldService { server, servers: servers.unwrap_or_default() });
+        }
+        for (id, servers) in unread.iter().zip(kernel.servers.all_real_servers(&unread)?) {
+            if let Some(service) = self.services.get_mut(id).or_else(|| self.foreign.get_mut(id)) {
+                service.servers = servers.into_iter().map(held_server).collect();
+            }
         }
         Ok(())
     }

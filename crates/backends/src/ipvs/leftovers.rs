@@ -1,6 +1,6 @@
 //! Removes what ipvs mode left on the host, ours or kube-proxy's, and nothing of other programs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use ferrule_model::IpFamily;
 use super::departure::{Departed, depart};
 use super::kernel::{INTERFACE, Kernel, Known, is_anothers};
 use super::sets::specs;
+use super::wanted::Wanted;
 use crate::{BackendError, OpenConnections, table_family};
 
 /// How long the kernel may take to free rules that used sets, after the commit that removed them: a second.
@@ -55,7 +56,7 @@ fn depart_family(
         foreign: BTreeSet::new(),
         host_addresses,
         is_known_ours: false,
-        kept: BTreeMap::new(),
+        wanted: &Wanted::default(),
         is_lenient: true,
     };
     depart(kernel, &known, connections, &mut |services| forget_flows(family, services))

@@ -36,7 +36,8 @@ pub(super) struct Wanted {
     sets: [BTreeMap<SetEntry, u32>; SETS],
     addresses: BTreeSet<IpAddr>,
     closed_to_node: Arc<BTreeSet<ClosedToNode>>,
-    on_node: BTreeMap<IpAddr, ServicePortName>,
+    /// By frontend: the address of the node, and whose Service has it.
+    on_node: BTreeMap<FrontendKey, (IpAddr, ServicePortName)>,
     /// The frontends that are served first.
     urgent: BTreeSet<FrontendKey>,
 }
@@ -198,8 +199,8 @@ impl Wanted {
     }
 
     /// Addresses of Services that are addresses of this node, each with a Service that has it.
-    pub(super) fn on_node(&self) -> &BTreeMap<IpAddr, ServicePortName> {
-        &self.on_node
+    pub(super) fn on_node(&self) -> impl Iterator<Item = &(IpAddr, ServicePortName)> {
+        self.on_node.values()
     }
 
     /// What the rules depend on.
@@ -254,7 +255,7 @@ impl Wanted {
             && is_external
             && plan.node.host_addresses.contains(&address)
         {
-            self.on_node.insert(address, frontend.owner.clone());
+            self.on_node.insert(key, (address, frontend.owner.clone()));
         }
     }
 
@@ -279,6 +280,7 @@ impl Wanted {
             Arc::make_mut(&mut self.closed_to_node).remove(&closed);
         }
         self.urgent.remove(&key);
+        self.on_node.remove(&key);
     }
 
     fn wanted_service(&self, plan: &FamilyPlan, id: VirtualServerId, frontend: &Frontend) -> WantedService {

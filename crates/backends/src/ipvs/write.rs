@@ -288,7 +288,11 @@ impl IpvsDataplane {
         if changes.is_empty() {
             return Ok(());
         }
-        let outcomes = self.kernel.servers.apply(changes).map_err(failed)?;
+        let outcomes = self.kernel.servers.apply(changes).map_err(|error| {
+            // The kernel may have taken them all.
+            self.ours.extend(changes.iter().filter_map(new_service));
+            failed(error)
+        })?;
         let (mut made, mut removed, mut problem) = (0, 0, None);
         for (change, outcome) in changes.iter().zip(outcomes) {
             match outcome {
@@ -321,6 +325,7 @@ impl IpvsDataplane {
     fn learn_foreign(&mut self, held: &Held, change: &IpvsChange) {
         if let IpvsChange::AddService(server) = change
             && !held.services.contains_key(&server.id)
+            && !self.ours.contains(&server.id)
         {
             self.foreign.insert(server.id);
         }
@@ -340,6 +345,7 @@ impl IpvsDataplane {
             }
             IpvsChange::DeleteService(id) => {
                 held.services.remove(id);
+                self.ours.remove(id);
                 self.draining.remove_service(id);
             }
             IpvsChange::AddServer { service, server } | IpvsChange::SetServer { service, server } => {
@@ -429,6 +435,13 @@ impl IpvsDataplane {
 
 fn is_removal(change: &IpvsChange) -> bool {
     matches!(change, IpvsChange::DeleteService(_) | IpvsChange::DeleteServer { .. })
+}
+
+fn new_service(change: &IpvsChange) -> Option<VirtualServerId> {
+    match change {
+        IpvsChange::AddService(server) => Some(server.id),
+        _ => None,
+    }
 }
 
 fn described(change: &IpvsChange) -> String {

@@ -51,9 +51,13 @@ mod data {
     pub const IP: u16 = 1;
     pub const PORT: u16 = 4;
     pub const PORT_TO: u16 = 5;
+    pub const TIMEOUT: u16 = 6;
     pub const PROTOCOL: u16 = 7;
+    pub const FLAGS: u16 = 8;
     pub const HASH_SIZE: u16 = 18;
     pub const MAX_ENTRIES: u16 = 19;
+    /// Of a set. The number is that of `IP2`, which is of an entry.
+    pub const NETMASK: u16 = 20;
     pub const IP2: u16 = 20;
     pub const PREFIX2: u16 = 21;
     pub const ELEMENTS: u16 = 24;
@@ -125,7 +129,10 @@ pub(super) fn write_change(writer: &mut Writer, change: &SetChange<'_>, protocol
 /// Decodes a set without its entries.
 pub(super) fn seen_set(attributes: Attributes<'_>) -> Option<SeenSet> {
     let header = attributes.nested(DATA)?;
+    let has_extensions =
+        [data::TIMEOUT, data::FLAGS, data::NETMASK].into_iter().any(|kind| header.get(kind).is_some());
     Some(SeenSet {
+        has_extensions,
         name: attributes.text(SET_NAME)?.to_owned(),
         type_name: attributes.text(TYPE_NAME)?.to_owned(),
         family: attributes.get(FAMILY)?.byte()?,

@@ -59,13 +59,16 @@ fn a_virtual_server_is_told_by_address_port_and_protocol() {
 
 #[test]
 fn a_service_with_a_firewall_mark_has_no_address() {
-    let body = wire::body(1, |writer| {
-        writer.nest_unmarked(1, |writer| {
-            writer.bytes(1, &2_u16.to_ne_bytes());
-            writer.bytes(5, &7_u32.to_ne_bytes());
+    for (number, family) in [(2_u16, Family::Ip), (10, Family::Ip6)] {
+        let body = wire::body(1, |writer| {
+            writer.nest_unmarked(1, |writer| {
+                writer.bytes(1, &number.to_ne_bytes());
+                writer.bytes(5, &7_u32.to_ne_bytes());
+            });
         });
-    });
-    assert_eq!(wire::listed(Attributes::new(&body.as_bytes()[FIXED..])), Some(Listed::Fwmark(7)));
+        let listed = wire::listed(Attributes::new(&body.as_bytes()[FIXED..]));
+        assert_eq!(listed, Some(Listed::Fwmark(FirewallMark { family, mark: 7 })));
+    }
 }
 
 #[test]

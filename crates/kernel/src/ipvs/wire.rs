@@ -4,9 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 use super::{
-    IpvsChange, RealServer, SeenRealServer, SeenVirtualServer, Stats, VirtualServer, VirtualServerId,
+    FirewallMark, IpvsChange, RealServer, SeenRealServer, SeenVirtualServer, Stats, VirtualServer,
+    VirtualServerId,
 };
 use crate::netlink::{Attribute, Attributes, MessageHeader, Writer, flags};
+use crate::nft::Family;
 
 /// The fixed part of a body: command, version, two reserved bytes.
 pub(super) const FIXED: usize = 4;
@@ -61,7 +63,7 @@ mod server {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     Server(SeenVirtualServer),
-    Fwmark(u32),
+    Fwmark(FirewallMark),
 }
 
 /// The body of a request.
@@ -107,7 +109,9 @@ pub(super) fn write_change(writer: &mut Writer, change: &IpvsChange, family: u16
 pub(super) fn listed(attributes: Attributes<'_>) -> Option<Listed> {
     let attributes = attributes.nested(SERVICE)?;
     if let Some(mark) = attributes.native_number(service::FWMARK) {
-        return Some(Listed::Fwmark(mark));
+        let is_ipv6 = attributes.native_short(service::FAMILY) == Some(Family::Ip6.number().into());
+        let family = if is_ipv6 { Family::Ip6 } else { Family::Ip };
+        return Some(Listed::Fwmark(FirewallMark { family, mark }));
     }
     let bytes = attributes.get(service::ADDRESS)?.value;
     let id = VirtualServerId {

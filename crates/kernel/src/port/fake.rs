@@ -12,8 +12,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::dummy::Link;
-use crate::ipvs::VirtualServerId;
+use crate::ipvs::{FirewallMark, VirtualServerId};
 use crate::netlink::{NetlinkError, Rejection};
+use crate::nft::Family;
 
 use address_sets::FakeSet;
 use interface::FakeLink;
@@ -33,7 +34,9 @@ pub struct FakeIpvsKernel {
 struct State {
     schedulers: Vec<String>,
     services: BTreeMap<VirtualServerId, FakeService>,
-    fwmarks: Vec<u32>,
+    fwmarks: Vec<FirewallMark>,
+    /// Left out of the next listing.
+    skipped: Option<VirtualServerId>,
     sets: BTreeMap<String, FakeSet>,
     links: BTreeMap<String, FakeLink>,
     /// Never used again, as in Linux.
@@ -59,6 +62,7 @@ impl Default for FakeIpvsKernel {
             schedulers: SCHEDULERS.map(str::to_owned).to_vec(),
             services: BTreeMap::new(),
             fwmarks: Vec::new(),
+            skipped: None,
             sets: BTreeMap::new(),
             links: BTreeMap::new(),
             last_index: 1,
@@ -128,8 +132,18 @@ impl FakeIpvsKernel {
     }
 
     /// Adds a service that is chosen by a firewall mark.
-    pub fn add_fwmark(&self, mark: u32) {
-        self.state().fwmarks.push(mark);
+    pub fn add_fwmark(&self, family: Family, mark: u32) {
+        self.state().fwmarks.push(FirewallMark { family, mark });
+    }
+
+    /// Leaves a virtual server out of the next listing, as Linux may if one is deleted meanwhile, in whichever namespace.
+    pub fn skip_once(&self, service: VirtualServerId) {
+        self.state().skipped = Some(service);
+    }
+
+    /// Gives a set a timeout for its entries, and returns whether there is such a set.
+    pub fn set_timeout(&self, set: &str) -> bool {
+        self.state().sets.get_mut(set).map(|set| set.has_extensions = true).is_some()
     }
 
     /// Sets the connection counts of a real server, and returns whether there is such a server.

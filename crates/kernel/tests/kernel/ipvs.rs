@@ -1,9 +1,13 @@
 //! Virtual servers on a real kernel, seen by `ipvsadm` too.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::support::ipvs_kernel::{printed, with_ipvs};
-use ferrule_kernel::ipvs::{Ipvs, IpvsChange, RealServer, Timeouts, VirtualServer, VirtualServerId};
+use ferrule_kernel::ipvs::{
+    FirewallMark, Ipvs, IpvsChange, RealServer, Timeouts, VirtualServer, VirtualServerId,
+};
+use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::VirtualServers as _;
 use rustix::io::Errno;
 
@@ -156,9 +160,13 @@ fn all_schedulers_are_there_but_one() {
 fn services_with_a_firewall_mark_are_listed_apart() {
     with_ipvs(|mut ipvs| {
         printed("ipvsadm", &["-A", "-f", "7", "-s", "rr"]);
+        printed("ipvsadm", &["-A", "-f", "8", "-6", "-s", "rr"]);
         accept(&mut ipvs, &[IpvsChange::AddService(server(id("10.0.0.1", 6, 80), "rr"))]);
         let listed = ipvs.list().unwrap();
-        assert_eq!((listed.servers.len(), listed.fwmarks), (1, vec![7]));
+        let marks = BTreeSet::from(
+            [(Family::Ip, 7), (Family::Ip6, 8)].map(|(family, mark)| FirewallMark { family, mark }),
+        );
+        assert_eq!((listed.servers.len(), listed.fwmarks.into_iter().collect()), (1, marks));
     });
 }
 

@@ -1,6 +1,6 @@
 //! Leaving ipvs mode while connections are open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ferrule_kernel::ipvs::VirtualServerId;
@@ -11,6 +11,7 @@ use super::node::id;
 use crate::ipvs::departure::{Departed, depart};
 use crate::ipvs::kernel::{Kernel, Known};
 use crate::ipvs::sets::specs;
+use crate::ipvs::wanted::Wanted;
 use crate::{BackendError, OpenConnections, StillOpen};
 
 const FACTS: &str = "service web clusterIP 10.20.30.41 port http 80 port alt 81 port dns 53/udp
@@ -45,7 +46,7 @@ fn pass(node: &Node, connections: OpenConnections) -> Result<Pass, BackendError>
         foreign: BTreeSet::new(),
         host_addresses: &host_addresses,
         is_known_ours: false,
-        kept: BTreeMap::new(),
+        wanted: &Wanted::default(),
         is_lenient: true,
     };
     let mut forgotten = Vec::new();

@@ -13,7 +13,7 @@ use super::Node;
 use super::node::id;
 use crate::ipvs::sets::specs;
 use crate::ipvs::slices::SLICE;
-use crate::{IpvsOptions, SyncOutcome};
+use crate::{BackendError, IpvsOptions, SyncOutcome, SyncReport};
 
 const FACTS: &str = "service svc clusterIP 10.20.30.41 port p80 80
     endpoint svc 10.0.1.1 node b
@@ -144,19 +144,98 @@ fn a_server_that_has_drained_by_the_time_of_a_verification_is_no_finding() {
 
 /// More virtual servers than are read in one go.
 fn many() -> Node {
-    let services = 2 * SLICE + 10;
+    Node::of(&numbered(2 * SLICE + 10))
+}
+
+fn numbered(services: usize) -> String {
     let mut facts = String::new();
     for number in 0..services {
         let (block, last) = (number / 250, number % 250);
         let _ = writeln!(facts, "service s{number} clusterIP 10.96.{block}.{last} port p80 80");
         let _ = writeln!(facts, "endpoint s{number} 10.0.{block}.{last} node b");
     }
-    Node::of(&facts)
+    facts
 }
 
 /// The requests for real servers since the last call.
 fn server_lists(node: &Node) -> Vec<String> {
     node.kernel.take_reads().into_iter().filter(|read| read.starts_with("server list")).collect()
+}
+
+/// Does what is deferred until a slice was read.
+fn next_slice(node: &mut Node) -> SyncReport {
+    try_next_slice(node).expect("what was deferred")
+}
+
+fn try_next_slice(node: &mut Node) -> Result<SyncReport, BackendError> {
+    node.skip_pause();
+    node.try_run_deferred()
+}
+
+#[test]
+fn changes_do_not_put_a_slice_off() {
+    let mut node = many();
+    let asked = node.verify().deferred.expect("slices are left");
+    let mut after = asked.after;
+    for last in 0..20 {
+        let report = node.try_then(&format!("endpoint s0 10.0.9.{last} node b")).unwrap();
+        let now = report.deferred.expect("slices are left").after;
+        assert!(now <= after, "{now:?} > {after:?}");
+        after = now;
+    }
+    node.skip_pause();
+    let report = node.try_then("endpoint s0 10.0.9.99 node b").unwrap();
+    assert_eq!(report.deferred.map(|deferred| deferred.after), Some(Duration::ZERO));
+}
+
+#[test]
+fn slices_take_a_tenth_of_the_time_and_rest_after_a_repair() {
+    let mut node = many();
+    let service = id("10.96.2.1:80");
+    change(&node.kernel, IpvsChange::DeleteServer { service, server: "10.0.2.1:80".parse().unwrap() });
+    node.verify();
+    let report = next_slice(&mut node);
+    assert!(report.outcome.is_repair());
+    let after = report.deferred.expect("one more slice").after;
+    assert!(after > Duration::from_millis(400), "{after:?}");
+    node.kernel.take_reads();
+    assert_eq!(node.run_deferred().deferred.map(|deferred| deferred.after <= after), Some(true));
+    assert_eq!(server_lists(&node), Vec::<String>::new(), "not before it is due");
+}
+
+#[test]
+fn virtual_servers_that_went_between_slices_come_back() {
+    let mut node = many();
+    let before = node.servers();
+    node.verify();
+    let all: Vec<_> =
+        (0..2 * SLICE + 10).map(|number| format!("10.96.{}.{}:80", number / 250, number % 250)).collect();
+    for service in &all {
+        change(&node.kernel, IpvsChange::DeleteService(id(service)));
+    }
+    node.kernel.take_reads();
+    let report = next_slice(&mut node);
+    assert_eq!(server_lists(&node).len(), SLICE, "no more than a slice was read");
+    assert_eq!(node.servers(), before);
+    assert!(report.found.is_some_and(|found| found.contains("virtual server removed")));
+}
+
+#[test]
+fn a_change_costs_the_same_among_a_hundred_services_and_among_thousands() {
+    let cost = |services: usize| {
+        let mut node = Node::of(&numbered(services));
+        let mut report = node.verify();
+        while report.deferred.is_some() {
+            report = next_slice(&mut node);
+        }
+        node.kernel.take_reads();
+        let written = node.then("endpoint s7 10.0.99.1 node b");
+        (written, node.kernel.take_reads())
+    };
+    let (written, read) = cost(100);
+    assert_eq!(written, ["server add 10.96.0.7:80/TCP 10.0.99.1:80 weight 1"]);
+    assert_eq!(read, Vec::<String>::new());
+    assert_eq!(cost(5_000), (written, read));
 }
 
 #[test]
@@ -166,7 +245,7 @@ fn real_servers_of_many_services_are_verified_in_slices() {
     let mut report = node.verify();
     let mut reads = vec![server_lists(&node)];
     while report.deferred.is_some() {
-        report = node.run_deferred();
+        report = next_slice(&mut node);
         reads.push(server_lists(&node));
     }
     let sizes: Vec<usize> = reads.iter().map(Vec::len).collect();
@@ -185,7 +264,7 @@ fn drift_in_a_later_slice_is_repaired_and_named() {
     assert_eq!((first.found, first.outcome), (None, SyncOutcome::UpToDate));
     // A change that comes meanwhile does not wait, and the rest is read after it.
     assert!(node.try_then("endpoint s0 10.0.9.9 node b").unwrap().deferred.is_some());
-    let later: Vec<_> = (0..2).map(|_| node.run_deferred()).collect();
+    let later: Vec<_> = (0..2).map(|_| next_slice(&mut node)).collect();
     let found: Vec<_> = later.iter().filter_map(|report| report.found.as_deref()).collect();
     assert_eq!(found, ["real server removed: 10.0.2.1:80 of 10.96.2.1:80/TCP"]);
     assert_eq!(later.iter().map(|report| report.written).sum::<usize>(), 1);
@@ -208,7 +287,7 @@ fn a_slice_that_cannot_be_read_is_an_error_and_the_next_sync_reads_everything() 
     let mut node = many();
     node.verify();
     node.kernel.reject("server list 10.96.2.1:80/TCP", 1, 12);
-    let failed: Vec<_> = (0..2).map(|_| node.try_run_deferred().is_err()).collect();
+    let failed: Vec<_> = (0..2).map(|_| try_next_slice(&mut node).is_err()).collect();
     assert!(failed.contains(&true), "{failed:?}");
     node.kernel.take_reads();
     assert_eq!(node.verify().deferred, None);

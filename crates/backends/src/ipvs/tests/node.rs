@@ -1,6 +1,8 @@
 //! A node in ipvs mode, on a kernel in memory.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ferrule_kernel::ipvs::VirtualServerId;
@@ -25,6 +27,7 @@ pub struct Node {
     pub family: IpFamily,
     options: LiveOptions,
     dataplane: IpvsDataplane,
+    interface_is_ours: Arc<AtomicBool>,
 }
 
 /// The node of the specification's rows, unless a test says another.
@@ -70,8 +73,9 @@ impl Node {
         };
         let options = LiveOptions::new(&options);
         let (kernel, tables) = (FakeIpvsKernel::new(), MemoryTables::new(table_family(family)));
-        let dataplane = dataplane(&kernel, &tables, family, &options);
-        Self { world, kernel, tables, family, options, dataplane }
+        let interface_is_ours = Arc::default();
+        let dataplane = dataplane(&kernel, &tables, family, &options).sharing(&interface_is_ours);
+        Self { world, kernel, tables, family, options, dataplane, interface_is_ours }
     }
 
     /// Other settings of the mode count from the next sync on.
@@ -128,6 +132,11 @@ impl Node {
         self.try_run_deferred().expect("what was deferred")
     }
 
+    /// The next slice is due now.
+    pub fn skip_pause(&mut self) {
+        self.dataplane.unread.skip_pause();
+    }
+
     pub fn try_run_deferred(&mut self) -> Result<SyncReport, BackendError> {
         self.dataplane.run_deferred()
     }
@@ -135,6 +144,13 @@ impl Node {
     /// What a sync would write.
     pub fn diff(&mut self) -> Vec<String> {
         self.dataplane.diff(self.world.family(self.family).expect("a plan")).expect("a diff").lines
+    }
+
+    /// What a dataplane that only reads for this one says a sync would write.
+    pub fn read_beside(&self) -> Vec<String> {
+        let reader = dataplane(&self.kernel, &self.tables, self.family, &self.options);
+        let plan = self.world.family(self.family).expect("a plan");
+        reader.sharing(&self.interface_is_ours).diff(plan).expect("a diff").lines
     }
 
     /// The virtual servers, each with its real servers: `10.96.0.1:80/TCP: 10.244.0.1:80`. A weight other than 1 is shown.

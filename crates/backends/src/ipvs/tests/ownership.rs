@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use ferrule_kernel::ipset::SetChange;
 use ferrule_kernel::ipvs::{IpvsChange, RealServer, VirtualServer};
+use ferrule_kernel::nft::Family;
 use ferrule_kernel::port::{AddressSets, VirtualServers};
 use ferrule_model::IpFamily;
 
@@ -189,12 +190,96 @@ fn firewall_marks_are_left_alone_and_named() {
         "service svc clusterIP 10.20.30.41 port p80 80",
         IpvsOptions::default(),
     );
-    node.kernel.add_fwmark(7);
+    node.kernel.add_fwmark(Family::Ip, 7);
     let report = node.verify();
     assert_eq!(
         report.notes.iter().filter_map(|note| note.detail.as_deref()).collect::<Vec<_>>(),
         ["fwmark 7"]
     );
+    assert!(node.verify().notes.is_empty(), "once");
+}
+
+#[test]
+fn firewall_marks_are_named_where_only_ipv6_is_served() {
+    let facts = "service svc clusterIP fd00:10:20::41 port p80 80";
+    let mut node = Node::unsynced(IpFamily::V6, "", facts, IpvsOptions::default());
+    node.kernel.add_fwmark(Family::Ip, 6);
+    node.kernel.add_fwmark(Family::Ip6, 7);
+    let notes = node.verify().notes;
+    assert_eq!(notes.iter().filter_map(|note| note.detail.as_deref()).collect::<Vec<_>>(), ["fwmark 7"]);
+}
+
+const DRAINING: &str = "service svc clusterIP 10.20.30.41 port p80 80
+    endpoint svc 10.180.0.1 node other
+    endpoint svc 10.180.0.2 node other";
+
+/// A node with an endpoint that has left and still has connections.
+fn draining() -> Node {
+    let mut node = Node::of(DRAINING);
+    node.connections("10.20.30.41:80", "10.180.0.2:80", 1, 0);
+    node.then("gone endpoint svc 10.180.0.2");
+    assert_eq!(node.servers(), ["10.20.30.41:80/TCP: 10.180.0.1:80, 10.180.0.2:80 weight 0"]);
+    node
+}
+
+#[test]
+fn a_server_of_ours_that_a_listing_misses_stays_ours() {
+    let mut node = draining();
+    let before = node.servers();
+    node.kernel.skip_once(id("10.20.30.41:80"));
+    let error = node.try_verify().expect_err("it is there, though it was not listed");
+    assert!(error.to_string().contains("10.20.30.41:80/TCP"), "{error}");
+    node.kernel.take_writes();
+    let report = node.verify();
+    assert_eq!((report.rejected, node.servers()), (Vec::new(), before));
+    assert_eq!(node.set("KUBE-CLUSTER-IP"), ["10.20.30.41,tcp:80"]);
+    assert_eq!(node.addresses(), ["10.20.30.41"]);
+}
+
+#[test]
+fn what_drains_is_no_difference() {
+    let mut node = draining();
+    assert!(node.diff().is_empty(), "{:?}", node.diff());
+    // Nor is it for another process, which has not seen it leave.
+    node.restart();
+    assert!(node.diff().is_empty(), "{:?}", node.diff());
+}
+
+#[test]
+fn a_difference_says_that_connections_are_waited_for() {
+    let mut node = Node::of(DRAINING);
+    let add = |address: &str| IpvsChange::AddServer {
+        service: id("10.20.30.41:80"),
+        server: RealServer { address: address.parse().unwrap(), weight: 1 },
+    };
+    let changes = [add("10.180.0.8:80"), add("10.180.0.9:80")];
+    assert!(VirtualServers::apply(&mut node.kernel.clone(), &changes).unwrap().iter().all(Result::is_ok));
+    node.connections("10.20.30.41:80", "10.180.0.9:80", 1, 0);
+    assert_eq!(
+        node.diff(),
+        [
+            "ipvsadm -e -t 10.20.30.41:80 -r 10.180.0.9:80 -m -w 0",
+            "ipvsadm -d -t 10.20.30.41:80 -r 10.180.0.8:80"
+        ]
+    );
+}
+
+#[test]
+fn a_network_that_somebody_put_on_our_interface_does_not_keep_others_from_reading() {
+    let mut node = Node::of(DRAINING);
+    node.kernel.add_network(crate::ipvs::kernel::INTERFACE);
+    assert!(node.diff().is_empty());
+    assert!(node.read_beside().is_empty(), "one that only reads knows that the interface is ours");
+}
+
+#[test]
+fn real_servers_of_others_are_read_only_in_our_places() {
+    let mut node = Node::of("service svc clusterIP 10.20.30.41 port p80 80");
+    add(&node, "192.0.2.7:80", &["10.180.0.7:80"]);
+    node.kernel.take_reads();
+    node.verify();
+    let lists = node.kernel.take_reads().into_iter().filter(|read| read.starts_with("server list"));
+    assert_eq!(lists.collect::<Vec<_>>(), ["server list 10.20.30.41:80/TCP"]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub(super) struct FakeSet {
     entries: BTreeSet<SetEntry>,
     pub references: u32,
     pub maxelem: u32,
+    pub has_extensions: bool,
 }
 
 impl AddressSets for FakeIpvsKernel {
@@ -59,7 +60,7 @@ impl State {
             return if found.seen().is_as(set) { Ok(()) } else { Err(Errno::EXIST.raw_os_error()) };
         }
         let (spec, entries) = (set.clone(), BTreeSet::new());
-        let made = FakeSet { spec, entries, references: 0, maxelem: MAX_ENTRIES };
+        let made = FakeSet { spec, entries, references: 0, maxelem: MAX_ENTRIES, has_extensions: false };
         self.sets.insert(set.name.to_string(), made);
         Ok(())
     }
@@ -96,6 +97,7 @@ impl FakeSet {
             type_name: self.spec.set_type.name().to_owned(),
             family: self.spec.family_number(),
             maxelem: self.is_hash().then_some(self.maxelem),
+            has_extensions: self.has_extensions,
             references: self.references,
             elements: u32::try_from(self.entries.len()).unwrap_or(u32::MAX),
         }

@@ -30,7 +30,9 @@ impl VirtualServers for FakeIpvsKernel {
             server: service.server.clone(),
             stats: Stats::default(),
         };
-        let servers = state.services.values().map(seen).collect();
+        let skipped = state.skipped.take();
+        let servers = state.services.values().filter(|service| skipped != Some(service.server.id));
+        let servers = servers.map(seen).collect();
         Ok(SeenVirtualServers { servers, fwmarks: state.fwmarks.clone() })
     }
 
