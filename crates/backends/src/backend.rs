@@ -85,6 +85,16 @@ pub trait Backend: Send {
         None
     }
 
+    /// Compares plans with what kube-proxy has in the kernel in this mode. Asked after [`Self::probe`].
+    fn shadow_reader(&self, options: &ModeOptions) -> Option<KernelReader> {
+        self.reader(options)
+    }
+
+    /// Whether it only looks, and another proxy serves.
+    fn is_shadow(&self) -> bool {
+        false
+    }
+
     /// Begins to watch the rules, once the first sync was tried. What watches ends with the loop.
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError>;
 

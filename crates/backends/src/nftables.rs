@@ -29,11 +29,13 @@ mod hash;
 mod keys;
 pub mod metrics;
 pub mod names;
+pub mod packet_path;
 mod pool;
 mod pool_chains;
 mod reconciler;
 mod ref_counts;
 mod rule_set;
+pub mod shadow;
 mod sticky_ids;
 mod watch;
 

@@ -100,6 +100,7 @@ pub(crate) fn merged(first: SyncReport, second: SyncReport) -> SyncReport {
         samples: [first.samples, second.samples].concat(),
         notes: [first.notes, second.notes].concat(),
         found: first.found.or(second.found),
+        differing: first.differing + second.differing,
     }
 }
 

@@ -29,6 +29,8 @@ pub struct SyncReport {
     pub notes: Vec<Note>,
     /// What was found to differ where the kernel was read, if the backend says so.
     pub found: Option<String>,
+    /// In shadow mode: how many differences to the rules of another proxy have lasted.
+    pub differing: usize,
 }
 
 /// Work for later: what it removes may still be needed by packets on their way, or a change is not to wait for it.

@@ -19,7 +19,7 @@ use crate::config::{Completed, Effective};
 use crate::gates::Gates;
 pub use master_url::MasterUrl;
 pub(crate) use origin::Origin;
-pub use own_flags::FlagOnly;
+pub use own_flags::{FlagOnly, GivenShadow};
 use problem::Collector;
 pub use problem::{Problem, Problems};
 pub use types::*;
@@ -64,6 +64,12 @@ impl Settings {
         let detect_local = modes::detect_local(configuration, problems);
         let cluster_cidrs = addresses::cluster_cidrs(effective, problems);
         let userspace = modes::userspace(configuration, problems);
+        // Beside a proxy that serves: its ports and its limits are its own.
+        let shadow = own_flags::shadow(given, mode, problems);
+        let (healthz, metrics, conntrack) = match shadow {
+            Some((_, address)) => (Healthz::Off, address, ConntrackSettings::kept()),
+            None => (healthz, metrics, conntrack),
+        };
         Self {
             gates: gates.clone(),
             mode,
@@ -96,6 +102,7 @@ impl Settings {
             external_ips: own_flags::external_ips(given, gates, problems),
             iptables_access: own_flags::iptables_access(given, problems),
             inspect_socket: own_flags::inspect_socket(given),
+            shadow: shadow.map(|(settings, _)| settings),
         }
     }
 }

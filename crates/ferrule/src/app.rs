@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ferrule_backends::{Backend, BackendError, ModeChoice, backend, cleanup};
+use ferrule_backends::{Backend, BackendError, ModeChoice, Shadow, backend, cleanup};
 use ferrule_config::cli::version::{self, Request};
 use ferrule_config::cli::{self, CommandLine, flags, help};
 use ferrule_config::go::escaped;
-use ferrule_config::settings::{FlagOnly, Problems, Settings};
+use ferrule_config::settings::{FlagOnly, Problems, Settings, ShadowSettings};
 use ferrule_config::{CompleteError, Completed, complete, configz, encode, file};
 use ferrule_kernel::sandbox::{SandboxError, capabilities};
 use ferrule_kernel::sys;
@@ -158,6 +158,9 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
     }
     let mut backend = backend(settings.mode);
     backend.set_iptables_access(settings.iptables_access);
+    if let Some(ShadowSettings { patience }) = settings.shadow {
+        backend = Box::new(Shadow::of(backend, patience));
+    }
     if line.is_on(flags::INIT_ONLY) {
         host::tune(&settings, &mut RealFiles);
         return Ok(run::prepare_host(&mut *backend, &settings)?);

@@ -11,6 +11,7 @@ pub mod encode;
 mod expressions;
 mod listings;
 mod objects;
+pub mod ruleset;
 pub mod show;
 mod subscription;
 #[cfg(test)]

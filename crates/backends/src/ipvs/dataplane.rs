@@ -298,6 +298,7 @@ impl IpvsDataplane {
             samples: Vec::new(),
             notes,
             found,
+            ..SyncReport::default()
         })
     }
 

@@ -13,6 +13,7 @@ use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{FamilyPlan, FrontendKey, LoopbackNodePorts, ProxyMode, Quirks};
 
 use super::metrics::{CLEANUP_FAILURES, METRICS, POOLS_WITHOUT_AFFINITY, SYNC_FAILURES};
+use super::shadow::ShadowTable;
 use super::watch::OurTable;
 use super::{Reconciler, SyncError};
 use crate::family::table_family;
@@ -96,6 +97,11 @@ impl Backend for Nftables {
             let client = NftClient::open(table_family(family)).map_err(unopened)?;
             Ok(Box::new(TableDataplane::new(family, Reconciler::new(client))))
         }))
+    }
+
+    /// kube-proxy's table has another form.
+    fn shadow_reader(&self, _: &ModeOptions) -> Option<KernelReader> {
+        Some(KernelReader::new(|family| Ok(Box::new(ShadowTable::open(table_family(family))?))))
     }
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {

@@ -249,6 +249,18 @@ impl Mode {
         dataplanes
     }
 
+    /// What shadow mode says of a node that serves a world in this mode.
+    pub fn shadow_differences(&self, net: &NetWorld, world: &World) -> Vec<String> {
+        let looked = || {
+            let mut backend = self.backend();
+            backend.probe();
+            let Some(reader) = backend.shadow_reader(&self.options(world)) else { return Vec::new() };
+            let families = world.plan.families.iter();
+            families.flat_map(|(_, plan)| reader.diff(plan).expect("a comparison").lines).collect()
+        };
+        net.node().run(looked).expect("the node's namespace")
+    }
+
     /// The options by which the program would run it in such a world.
     pub fn options(&self, world: &World) -> ModeOptions {
         ModeOptions { relayed_localhost_node_ports: self.relays_localhost, ..options(world) }

@@ -35,6 +35,7 @@ pub fn check(mode: &Mode) {
         for number in 0..WORLDS_PER_NET.min(worlds - round * WORLDS_PER_NET) {
             let world = world(mode, &mut runner);
             let _serving = mode.program(&net, &world);
+            assert_eq!(mode.shadow_differences(&net, &world), Vec::<String>::new(), "shadow mode");
             let mut questions = questions(&world, &mut runner);
             if mode.kind == ProxyMode::Ipvs {
                 questions.retain(|question| !binds_past_the_rule(&world, &question.packet));

@@ -21,6 +21,12 @@ pub(crate) const HOSTNAME_OVERRIDE: &str = "hostname-override";
 pub const SANDBOX: &str = "sandbox";
 /// `--inspect-socket`
 pub const INSPECT_SOCKET: &str = "inspect-socket";
+/// `--shadow`
+pub const SHADOW: &str = "shadow";
+/// `--shadow-patience`
+pub const SHADOW_PATIENCE: &str = "shadow-patience";
+/// `--shadow-bind-address`
+pub const SHADOW_BIND_ADDRESS: &str = "shadow-bind-address";
 /// `--allowed-external-ip-cidrs`
 pub const ALLOWED_EXTERNAL_IP_CIDRS: &str = "allowed-external-ip-cidrs";
 /// `--iptables-access`

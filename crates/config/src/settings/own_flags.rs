@@ -1,17 +1,18 @@
 //! Settings that only flags have: Ferrule's own, and where the API server is.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ferrule_kernel::iptables::AccessPolicy;
 use ferrule_kernel::sandbox::Level;
 use ferrule_model::parse_cidr;
-use ferrule_plan::ExternalIps;
+use ferrule_plan::{ExternalIps, ProxyMode};
 use ipnet::IpNet;
 
-use super::Collector;
 use super::cidr::flaw_after;
 use super::modes::check_not_negative;
+use super::{Collector, ShadowSettings};
 use crate::cli::{CommandLine, flags};
 use crate::gates::Gates;
 use crate::go::GoDuration;
@@ -31,6 +32,19 @@ pub struct FlagOnly {
     pub ipvs_drain_limit: GoDuration,
     /// `--inspect-socket`
     pub inspect_socket: String,
+    /// `--shadow`, with `--shadow-patience` and `--shadow-bind-address`
+    pub shadow: Option<GivenShadow>,
+}
+
+/// The values of the flags about shadow mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenShadow {
+    /// `--shadow-patience`
+    pub patience: GoDuration,
+    /// `--shadow-bind-address`
+    pub bind_address: String,
+    /// A flag that asks for changes of the host, if there is one.
+    pub beside: Option<&'static str>,
 }
 
 impl Default for FlagOnly {
@@ -42,6 +56,7 @@ impl Default for FlagOnly {
             iptables_access: access_name(AccessPolicy::default()).to_owned(),
             ipvs_drain_limit: GoDuration::ZERO,
             inspect_socket: String::new(),
+            shadow: None,
         }
     }
 }
@@ -56,6 +71,11 @@ impl FlagOnly {
             iptables_access: line.text(flags::IPTABLES_ACCESS),
             ipvs_drain_limit: line.duration(flags::IPVS_DRAIN_LIMIT),
             inspect_socket: line.text(flags::INSPECT_SOCKET),
+            shadow: line.is_on(flags::SHADOW).then(|| GivenShadow {
+                patience: line.duration(flags::SHADOW_PATIENCE),
+                bind_address: line.text(flags::SHADOW_BIND_ADDRESS),
+                beside: [flags::CLEANUP, flags::INIT_ONLY].into_iter().find(|flag| line.is_on(flag)),
+            }),
         }
     }
 }
@@ -98,6 +118,28 @@ pub(super) fn iptables_access(given: &FlagOnly, problems: &mut Collector) -> Acc
 /// Where questions are answered; empty means nowhere.
 pub(super) fn inspect_socket(given: &FlagOnly) -> Option<PathBuf> {
     Some(&given.inspect_socket).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Shadow mode, if it is asked for: what there is to compare, and where that is told.
+pub(super) fn shadow(
+    given: &FlagOnly,
+    mode: ProxyMode,
+    problems: &mut Collector,
+) -> Option<(ShadowSettings, SocketAddr)> {
+    let GivenShadow { patience, bind_address, beside } = given.shadow.as_ref()?;
+    if let Some(flag) = beside {
+        problems.forbidden("--shadow", &format!("may not be combined with --{flag}, which changes the host"));
+    }
+    if mode == ProxyMode::Userspace {
+        let reason = "has nothing to compare in userspace mode: only the process that serves knows its rules";
+        problems.forbidden("--shadow", reason);
+    }
+    check_not_negative("--shadow-patience", *patience, problems);
+    let address = bind_address.parse();
+    if address.is_err() {
+        problems.invalid("--shadow-bind-address", bind_address.as_str(), "must be IP:port");
+    }
+    Some((ShadowSettings { patience: patience.to_std() }, address.ok()?))
 }
 
 /// Zero means that there is no limit.

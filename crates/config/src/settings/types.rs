@@ -72,6 +72,15 @@ pub struct Settings {
     pub iptables_access: AccessPolicy,
     /// The unix socket on which questions are answered, if there is one.
     pub inspect_socket: Option<PathBuf>,
+    /// Another proxy serves, and this one only looks.
+    pub shadow: Option<ShadowSettings>,
+}
+
+/// How rules are compared in shadow mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShadowSettings {
+    /// How long a difference must last.
+    pub patience: Duration,
 }
 
 /// How the log is written.
@@ -302,6 +311,21 @@ pub struct ConntrackSettings {
     pub udp_timeout: KernelValue<Duration>,
     /// Idle time of answered UDP flows.
     pub udp_stream_timeout: KernelValue<Duration>,
+}
+
+impl ConntrackSettings {
+    /// The host's, whatever they are.
+    pub fn kept() -> Self {
+        Self {
+            max_per_core: KernelValue::Keep,
+            min: 0,
+            tcp_established_timeout: KernelValue::Keep,
+            tcp_close_wait_timeout: KernelValue::Keep,
+            tcp_be_liberal: false,
+            udp_timeout: KernelValue::Keep,
+            udp_stream_timeout: KernelValue::Keep,
+        }
+    }
 }
 
 /// The Windows source address, of which Linux checks the family.

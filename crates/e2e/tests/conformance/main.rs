@@ -12,9 +12,11 @@ mod comparison;
 mod configuration;
 #[path = "../ipvs/dump.rs"]
 mod dump;
+mod faults;
 mod marker;
 mod pair;
 mod random;
+mod shadow;
 mod shrink;
 
 use std::path::Path;
@@ -113,6 +115,9 @@ fn tell(pair: &mut Pair, name: &str, scene: &Scene, tally: &mut Tally) {
         // They are slow, and each is another chance to see where it hangs.
         println!("scene {} of {name} is settled", tally.clusters);
     }
+    if let Err(problem) = pair.shadow_agrees() {
+        tally.different.push(format!("{name}, in shadow mode: {problem}"));
+    }
     let Compared { agreed, answered, different } = compare(pair, &scene.world, packets);
     tally.packets += agreed;
     tally.answered += answered;
@@ -186,6 +191,10 @@ fn one_random_cluster(pair: &mut Pair, proxy: &str, seed: u64, tally: &mut Tally
         if is_ipvs {
             look(pair, &world, &name, tally);
         }
+        if let Err(problem) = pair.shadow_agrees() {
+            println!("{name}, in shadow mode:\n{problem}\n{}", lines.join("\n"));
+            tally.different.push(format!("{name}, in shadow mode: {problem}"));
+        }
         let Compared { agreed, answered, different } = compare(pair, &world, cluster.packets());
         tally.packets += agreed;
         tally.answered += answered;
@@ -248,6 +257,22 @@ fn random_clusters_iptables_by_its_programs() {
     if can_run() {
         let clusters = count("CONFORMANCE_IPTABLES", 4) / 2;
         random_clusters("iptables", clusters, Some("--iptables-access=programs"));
+    }
+}
+
+#[test]
+fn shadow_mode_finds_whatever_is_broken_nftables() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() {
+        faults::check::<faults::Table>();
+    }
+}
+
+#[test]
+fn shadow_mode_finds_whatever_is_broken_iptables() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() {
+        faults::check::<faults::Chains>();
     }
 }
 

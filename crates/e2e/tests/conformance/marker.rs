@@ -53,6 +53,11 @@ impl Marker {
         by.ip() == first || self.zone.is_none() && by.ip() == second
     }
 
+    /// Its Service.
+    pub fn name(&self) -> String {
+        format!("default/marker-{}", self.number)
+    }
+
     pub fn add_to(&self, objects: &mut Objects) {
         let name = format!("marker-{}", self.number);
         objects.insert(format!("/api/v1/namespaces/default/services/{name}"), self.service(&name));

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::configuration::configuration;
 use crate::dump::Dump;
 use crate::marker::Marker;
+use crate::shadow::Shadow;
 
 const BRIEFLY: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_secs(3);
@@ -54,6 +55,8 @@ pub struct Side {
     /// Flags that only this one has.
     flags: Vec<String>,
     running: Option<Program>,
+    /// What looks on.
+    shadow: Option<Shadow>,
 }
 
 /// Both nodes, and what the API server was told for them.
@@ -64,6 +67,8 @@ pub struct Pair {
     there: Objects,
     node: api::Node,
     running: Value,
+    /// The Service that was written last.
+    marker: String,
 }
 
 /// What differs in what an operator sees.
@@ -86,7 +91,7 @@ impl Side {
         let api_address = unused_address();
         let joined = server.join(net.node(), api_address);
         joined.map_err(|error| error.with_sources()).expect("a cable to the API server");
-        Self { net, api_address, program, flags: Vec::new(), running: None }
+        Self { net, api_address, program, flags: Vec::new(), running: None, shadow: None }
     }
 
     fn start(&mut self, file: &Path) {
@@ -166,7 +171,33 @@ impl Pair {
             there: Objects::new(),
             node: api::Node::default(),
             running: Value::Null,
+            marker: String::new(),
         }
+    }
+
+    /// Whether Ferrule in shadow mode finds on kube-proxy's node what the plan says, once it has seen everything.
+    pub fn shadow_agrees(&self) -> Result<(), String> {
+        match &self.theirs.shadow {
+            Some(shadow) => shadow.wait_until_it_agrees(&self.marker, patience() / 3),
+            None => Err("nothing looks on".to_owned()),
+        }
+    }
+
+    /// What Ferrule in shadow mode finds to differ on kube-proxy's node, once it finds something.
+    pub fn shadow_differences(&self, patience: Duration) -> Vec<String> {
+        self.theirs.shadow.as_ref().map(|shadow| shadow.wait_for_differences(patience)).unwrap_or_default()
+    }
+
+    /// Ends kube-proxy; its rules stay.
+    pub fn end_theirs(&mut self) {
+        self.theirs.running = None;
+        self.running = Value::Null;
+    }
+
+    /// Ends what looks on, and starts it again.
+    pub fn start_shadow_again(&mut self) {
+        self.theirs.shadow = None;
+        self.theirs.shadow = Some(Shadow::start(self.theirs.net.node(), &self.file(), &[]));
     }
 
     /// Runs Ferrule with this flag.
@@ -188,6 +219,7 @@ impl Pair {
             let marker = Marker::new(next_marker(), world.stated_node().metadata.labels.zone.clone());
             let mut with_marker = wanted.clone();
             marker.add_to(&mut with_marker);
+            self.marker = marker.name();
             self.server.bring_about(&mut self.there, with_marker).map_err(told)?;
             self.run(world);
             self.ours.wait_for(&marker, patience())?;
@@ -255,6 +287,7 @@ impl Pair {
         let file = self.file();
         std::fs::write(&file, wanted.to_string()).expect("a configuration file");
         self.theirs.start(&file);
+        self.theirs.shadow = Some(Shadow::start(self.theirs.net.node(), &file, &[]));
         self.ours.start(&file);
         self.running = wanted;
     }

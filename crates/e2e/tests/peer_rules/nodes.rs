@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use crate::BY_PROGRAMS;
 
 const PATIENCE: Duration = Duration::from_mins(1);
+/// So often kube-proxy is started.
+const STARTS: usize = 4;
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 /// Chains in which kube-proxy writes Services in any order.
@@ -57,7 +59,7 @@ impl Pair {
             "--conntrack-tcp-timeout-close-wait=0",
         ];
         all.extend(flags.iter().filter(|flag| **flag != BY_PROGRAMS));
-        let kube_proxy = run((server, &name), &theirs, (&program("kube-proxy"), &all));
+        let kube_proxy = kube_proxy_in_its_zone((server, &name), &theirs, &all);
         let ours = namespace(server, "ferrule", [172, 31, 81, number * 2 + 2]);
         let ferrule =
             run((server, &name), &ours, (Path::new(env!("CARGO_BIN_EXE_ferrule-under-test")), flags));
@@ -150,6 +152,30 @@ impl Pair {
         self.is_marked = true;
         format!("{name} -> 10.244.9.9:7")
     }
+}
+
+/// kube-proxy may start without its Node's zone, and then ignores hints for good: another start makes it good.
+fn kube_proxy_in_its_zone((server, name): (&ApiServer, &str), node: &Namespace, flags: &[&str]) -> Program {
+    let hinted = |(address, zone): (&str, &str)| json!({ "addresses": [address], "conditions": { "ready": true }, "hints": { "forZones": [{ "name": zone }] } });
+    let endpoints = [("10.244.9.1", "zone-a"), ("10.244.9.2", "zone-b")].map(hinted);
+    let objects = [
+        json!({ "metadata": { "name": "zone" }, "kind": "Service", "spec": { "ports": [{ "port": 7 }], "clusterIP": "10.99.255.1" } }),
+        json!({ "metadata": { "name": "zone", "labels": { "kubernetes.io/service-name": "zone" } },
+                "kind": "EndpointSlice", "addressType": "IPv4", "ports": [{ "name": "", "port": 7 }], "endpoints": endpoints }),
+    ];
+    for object in &objects {
+        create(server, collection(object), object);
+    }
+    let in_its_zone = (0..STARTS).find_map(|_| {
+        let kube_proxy = run((server, name), node, (&program("kube-proxy"), flags));
+        let give_up = Instant::now() + PATIENCE;
+        while !saw(&rules(node)[0], "zone -> 10.244.9.1:7") && Instant::now() < give_up {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        (!saw(&rules(node)[0], "zone -> 10.244.9.2:7")).then_some(kube_proxy)
+    });
+    delete(&objects);
+    in_its_zone.expect("kube-proxy starts and knows its Node's zone")
 }
 
 /// Deletes objects.

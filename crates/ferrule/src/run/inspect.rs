@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub has_pending_changes: bool,
     /// Fields that cannot be used, and addresses that more than one Service claims.
     pub diagnostics: Vec<Diagnostic>,
+    /// Whether another proxy serves, and this one only looks.
+    pub is_shadow: bool,
     /// Compares plans with the kernel. `None` where only the loop can.
     pub reader: Option<KernelReader>,
 }
@@ -69,6 +71,8 @@ pub struct FamilyStatus {
     pub last_repair: Option<(Moment, Option<Drift>)>,
     /// Service ports that are not served because their rules were rejected.
     pub quarantined: usize,
+    /// In shadow mode: differences to the rules of the proxy that serves which have lasted.
+    pub differing: usize,
 }
 
 /// A sync that succeeded.
@@ -88,9 +92,10 @@ pub struct LastSync {
 
 impl FamilyStatus {
     pub(super) fn succeeded(&mut self, report: &SyncReport, took: Duration) {
-        let SyncReport { written, removed, outcome, quarantined, .. } = *report;
-        self.is_in_sync = true;
+        let SyncReport { written, removed, outcome, quarantined, differing, .. } = *report;
+        self.is_in_sync = differing == 0;
         self.quarantined = quarantined;
+        self.differing = differing;
         self.last_sync = Some(LastSync { at: Moment::now(), took, written, removed, outcome });
     }
 

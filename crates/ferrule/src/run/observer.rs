@@ -21,7 +21,8 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(10);
 /// Passes on what happens.
 pub(super) struct Observer {
     status: Arc<Status>,
-    checks: ServiceChecks,
+    /// `None` where another proxy answers them.
+    checks: Option<ServiceChecks>,
     families: Vec<IpFamily>,
     /// By the monotonic clock, which cannot be set.
     started: Instant,
@@ -29,7 +30,7 @@ pub(super) struct Observer {
 
 impl Observer {
     /// For a proxy that serves these families.
-    pub fn new(status: Arc<Status>, checks: ServiceChecks, families: Vec<IpFamily>) -> Self {
+    pub fn new(status: Arc<Status>, checks: Option<ServiceChecks>, families: Vec<IpFamily>) -> Self {
         Self { status, checks, families, started: Instant::now() }
     }
 
@@ -136,7 +137,7 @@ impl Observer {
                 of_family.set(name, replaced.now);
             }
             drop(services);
-            self.checks.sync(family);
+            self.sync_checks(family);
         }
     }
 
@@ -147,7 +148,7 @@ impl Observer {
             health.set(&name, Some(check));
         }
         *self.status.services().slot(family) = Some(health);
-        self.checks.sync(family);
+        self.sync_checks(family);
     }
 
     /// The kernel holds the plan of every family.
@@ -171,7 +172,15 @@ impl Observer {
 
     /// NodePorts, and with them health checks, are served on other addresses.
     pub fn set_addresses(&self, family: IpFamily, addresses: ListenAddresses) {
-        self.checks.set_addresses(family, addresses);
+        if let Some(checks) = &self.checks {
+            checks.set_addresses(family, addresses);
+        }
+    }
+
+    fn sync_checks(&self, family: IpFamily) {
+        if let Some(checks) = &self.checks {
+            checks.sync(family);
+        }
     }
 }
 

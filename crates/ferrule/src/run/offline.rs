@@ -62,6 +62,7 @@ pub fn snapshot(
         unreachable: BTreeMap::new(),
         has_pending_changes: false,
         diagnostics,
+        is_shadow: false,
         reader: backend.reader(&options).filter(|_| kernel == KernelUse::ThisHost),
     })
 }

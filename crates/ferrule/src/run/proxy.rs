@@ -371,6 +371,7 @@ impl Proxy {
             unreachable: self.unreachable.clone(),
             has_pending_changes: !self.touched.is_empty(),
             diagnostics: diagnostics.cloned().collect(),
+            is_shadow: false,
             reader: None,
         }
     }

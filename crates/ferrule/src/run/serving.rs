@@ -163,7 +163,9 @@ impl Serving {
             Event::Inspect(reply) => {
                 // The one who asked may have given up.
                 let reader = self.backend.reader(&self.context.options);
-                let _ = reply.try_send(Snapshot { reader, ..self.proxy.snapshot(self.backend.mode()) });
+                let is_shadow = self.backend.is_shadow();
+                let snapshot = self.proxy.snapshot(self.backend.mode());
+                let _ = reply.try_send(Snapshot { reader, is_shadow, ..snapshot });
                 false
             }
             Event::Diff(reply) => {

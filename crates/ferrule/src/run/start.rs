@@ -122,7 +122,9 @@ pub fn run(start: Start) -> Result<Ended, StartError> {
     let status = Arc::new(Status::new(metrics, recorder, configz, settings.sync.period));
     let active = source.open(&settings, &name, &events_tx, &status)?;
     let events = EventQueue { events_rx, source: active };
-    events.source.send_events(queue, &host_name()).map_err(StartError::Threads)?;
+    if !backend.is_shadow() {
+        events.source.send_events(queue, &host_name()).map_err(StartError::Threads)?;
+    }
     // A Node that is not in the folder now is not waited for; one that comes later is adopted.
     let is_waited_for = match events.source {
         ActiveSource::Manifests => {
@@ -171,7 +173,11 @@ impl Starting {
         host_support::check(settings, node, families)?;
         let served = families.served();
         info!(mode = settings.mode.name(), node = %self.name, families = listed(&served), "Using proxier");
-        self.tune_host();
+        if self.backend.is_shadow() {
+            info!("Shadow mode: another proxy serves, nothing of this host is changed");
+        } else {
+            self.tune_host();
+        }
         let options = mode_options(settings, &node.host_ips);
         notes::log_all(&self.backend.prepare_host(&options)?);
         // A mode that relays shares them out when it is opened.
@@ -190,7 +196,8 @@ impl Starting {
             interfaces::node_addresses()?.into_iter().map(|found| found.address).collect();
         let site = Site { name: self.name.clone(), families: served.clone(), interface_addresses };
         let view = node_view(settings, &options, &*self.backend, &site);
-        let checks = ServiceChecks::start(Arc::clone(&self.status), &http);
+        let checks =
+            (!self.backend.is_shadow()).then(|| ServiceChecks::start(Arc::clone(&self.status), &http));
         let observer = Observer::new(Arc::clone(&self.status), checks, served);
         let proxy = Proxy::new(view, opened.dataplanes, self.flow_cleaner()?, observer);
         self.status.events.record(events::starting(self.status.events.node()));

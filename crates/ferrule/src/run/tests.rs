@@ -59,7 +59,7 @@ impl Running {
             let (configz, sync_period) = ("{}".to_owned(), options.sync_period);
             let status = Arc::new(Status::new(metrics, Recorder::disabled(), configz, sync_period));
             let http = HttpRuntime::start(Shares::under(64)).expect("threads");
-            let checks = ServiceChecks::start(Arc::clone(&status), &http);
+            let checks = Some(ServiceChecks::start(Arc::clone(&status), &http));
             let observer = Observer::new(Arc::clone(&status), checks, vec![IpFamily::V4]);
             let view = NodeView { families: vec![IpFamily::V4], ..NodeView::new(NodeName::new("a")) };
             let flows = FlowCleaner::start(|_| {}).expect("a thread");

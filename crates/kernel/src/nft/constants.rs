@@ -112,6 +112,8 @@ pub mod set {
     pub const EXPRESSION: u16 = 17;
     pub const EXPRESSIONS: u16 = 18;
     pub const DESCRIPTION_SIZE: u16 = 1;
+    /// Flag: it has ranges.
+    pub const INTERVALS: u32 = 0x4;
     /// Flag: it is a map.
     pub const MAP: u32 = 0x8;
     /// Flag: elements may expire.
@@ -138,6 +140,8 @@ pub mod element {
     pub const OBJECT: u16 = 9;
     pub const KEY_END: u16 = 10;
     pub const EXPRESSIONS: u16 = 11;
+    /// Flag: its key is the first one behind a range.
+    pub const RANGE_END: u32 = 0x1;
 }
 
 /// Attributes of a named object.
@@ -223,6 +227,14 @@ pub mod expression {
         pub const FROM: u16 = 2;
         pub const TO: u16 = 3;
         pub const FLAGS: u16 = 5;
+        pub const INVERTED: u32 = 0x1;
+    }
+
+    pub mod range {
+        pub const FROM: u16 = 1;
+        pub const OPERATION: u16 = 2;
+        pub const LOW: u16 = 3;
+        pub const HIGH: u16 = 4;
     }
 
     pub mod random {

@@ -161,7 +161,8 @@ pub fn verdict(attributes: Attributes<'_>) -> Option<Verdict> {
     })
 }
 
-fn value(attributes: Attributes<'_>) -> Option<Value> {
+/// The value of a map's element.
+pub(super) fn value(attributes: Attributes<'_>) -> Option<Value> {
     if let Some(inner) = attributes.nested(data::VERDICT) {
         return verdict(inner).map(Value::Verdict);
     }
@@ -205,7 +206,8 @@ fn fields(number: u32) -> Option<Vec<Field>> {
     (!fields.is_empty() && fields_type(&fields) == number).then_some(fields)
 }
 
-fn hook(chain: Attributes<'_>, hook: Attributes<'_>) -> Option<Hook> {
+/// Where packets enter a base chain.
+pub(super) fn hook(chain: Attributes<'_>, hook: Attributes<'_>) -> Option<Hook> {
     if hook.get(chain::HOOK_DEVICE).is_some() || hook.get(chain::HOOK_DEVICES).is_some() {
         return None;
     }

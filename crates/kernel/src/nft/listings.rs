@@ -199,7 +199,7 @@ impl NftClient {
         [self.table.family.number(), 0, 0, 0]
     }
 
-    fn request_body(&self, attributes: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    pub(super) fn request_body(&self, attributes: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.raw(&self.fixed());
         attributes(&mut writer);
@@ -211,7 +211,7 @@ impl NftClient {
 const TABLE_ATTRIBUTE: u16 = 1;
 
 /// The attributes of an object, if it is of this table.
-fn of_table<'a>(message: &Message<'a>, table: &Name) -> Option<Attributes<'a>> {
+pub(super) fn of_table<'a>(message: &Message<'a>, table: &Name) -> Option<Attributes<'a>> {
     let attributes = message.attributes(FIXED);
     (attributes.text(TABLE_ATTRIBUTE)? == table.as_str()).then_some(attributes)
 }
@@ -232,7 +232,7 @@ fn is_missing(error: &NetlinkError) -> bool {
     error.rejection().is_some_and(|rejection| rejection.is(Errno::NOENT))
 }
 
-fn nothing_if_missing<T>(listed: Result<Vec<T>, NetlinkError>) -> Result<Vec<T>, NetlinkError> {
+pub(super) fn nothing_if_missing<T>(listed: Result<Vec<T>, NetlinkError>) -> Result<Vec<T>, NetlinkError> {
     match listed {
         Err(error) if is_missing(&error) => Ok(Vec::new()),
         listed => listed,

@@ -25,6 +25,9 @@ pub(super) fn status(answer: &Value, style: Style) -> String {
         text("mode"),
         answer["services"],
     );
+    if answer["shadow"] == true {
+        out.push_str("shadow: another proxy serves, this one compares\n");
+    }
     for (name, family) in answer["families"].as_object().into_iter().flatten() {
         out.push('\n');
         family_status(&mut out, (name, family), style);
@@ -72,6 +75,13 @@ fn family_status(out: &mut String, (name, family): (&str, &Value), style: Style)
         let by = repair["by"].as_str().map(|by| format!(" by {}", safe(by))).unwrap_or_default();
         let what = repair["what"].as_str().map_or_else(|| "rules repaired".to_owned(), safe);
         let _ = writeln!(out, "  last repair   {}, {what}{by}", text(&repair["at"]));
+    }
+    if family["differences"].as_u64().is_some_and(|count| count > 0) {
+        let line = format!(
+            "{} differences have lasted: `ferrule diff` lists what differs now",
+            family["differences"]
+        );
+        let _ = writeln!(out, "  {}", style.colored(Color::Red, &line));
     }
     if family["quarantinedServicePorts"].as_u64().is_some_and(|count| count > 0) {
         let line = format!(
