@@ -50,13 +50,13 @@ pub static COMPARED: MetricDeclaration = MetricDeclaration {
 pub struct Shadow {
     mode: Box<dyn Backend>,
     /// How long a difference must last.
-    patience: Duration,
+    settle_time: Duration,
 }
 
 impl Shadow {
     /// Looks at what this mode would serve.
-    pub fn of(mode: Box<dyn Backend>, patience: Duration) -> Self {
-        Self { mode, patience }
+    pub fn of(mode: Box<dyn Backend>, settle_time: Duration) -> Self {
+        Self { mode, settle_time }
     }
 }
 
@@ -97,7 +97,7 @@ impl Backend for Shadow {
         })?;
         let mut dataplanes: PerFamily<Box<dyn Dataplane>> = PerFamily::default();
         for family in families {
-            dataplanes.set(*family, Box::new(Looking::new(*family, reader.clone(), self.patience)));
+            dataplanes.set(*family, Box::new(Looking::new(*family, reader.clone(), self.settle_time)));
         }
         Ok(Opened { dataplanes, notes: Vec::new() })
     }
@@ -106,7 +106,7 @@ impl Backend for Shadow {
         self.mode.shadow_reader(options)
     }
 
-    /// Rules are compared at intervals, whoever changes them.
+    /// Rules are compared at intervals, whichever program changes them.
     fn watch(&mut self, _: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Backend for Shadow {
 struct Looking {
     family: IpFamily,
     reader: KernelReader,
-    patience: Duration,
+    settle_time: Duration,
     /// What differed in the last comparison, and since when.
     seen: BTreeMap<String, Instant>,
     /// What of it has lasted and was noted.
@@ -133,8 +133,8 @@ struct Looking {
 }
 
 impl Looking {
-    fn new(family: IpFamily, reader: KernelReader, patience: Duration) -> Self {
-        Self { family, reader, patience, seen: BTreeMap::new(), noted: BTreeSet::new() }
+    fn new(family: IpFamily, reader: KernelReader, settle_time: Duration) -> Self {
+        Self { family, reader, settle_time, seen: BTreeMap::new(), noted: BTreeSet::new() }
     }
 
     /// Remembers what differs now; returns what has lasted.
@@ -145,7 +145,7 @@ impl Looking {
             (line, since)
         };
         self.seen = lines.into_iter().map(since).collect();
-        let has_lasted = |since: &Instant| now.saturating_duration_since(*since) >= self.patience;
+        let has_lasted = |since: &Instant| now.saturating_duration_since(*since) >= self.settle_time;
         self.seen.iter().filter(|(_, since)| has_lasted(since)).map(|(line, _)| line.clone()).collect()
     }
 
@@ -191,7 +191,7 @@ impl Dataplane for Looking {
     }
 
     fn verify_interval(&self) -> Option<Duration> {
-        Some((self.patience / COMPARISONS).max(SHORTEST_INTERVAL))
+        Some((self.settle_time / COMPARISONS).max(SHORTEST_INTERVAL))
     }
 
     /// The other proxy deletes them.

@@ -15,6 +15,8 @@ mod own_flags;
 mod problem;
 mod types;
 
+use std::net::SocketAddr;
+
 use crate::config::{Completed, Effective};
 use crate::gates::Gates;
 pub use master_url::MasterUrl;
@@ -31,8 +33,17 @@ impl Settings {
     pub fn resolve(completed: &Completed, given: &FlagOnly) -> Result<Self, Problems> {
         let Completed { effective, gates, origin, .. } = completed;
         let mut problems = Collector::default();
-        let settings = Self::collect(effective, gates, given, &mut problems);
+        let mut settings = Self::collect(effective, gates, given, &mut problems);
+        if let Some((shadow, metrics)) = own_flags::shadow(given, settings.mode, &mut problems) {
+            settings = settings.in_shadow(shadow, metrics);
+        }
         problems.finish(settings, *origin, effective.configuration.mode.in_effect())
+    }
+
+    /// The same beside a proxy that serves: ports and limits of the host are that one's.
+    fn in_shadow(self, shadow: ShadowSettings, metrics: SocketAddr) -> Self {
+        let (healthz, conntrack) = (Healthz::Off, ConntrackSettings::kept());
+        Self { shadow: Some(shadow), metrics, healthz, conntrack, ..self }
     }
 
     /// The logging part alone, so that the program can log before the rest is validated.
@@ -64,12 +75,6 @@ impl Settings {
         let detect_local = modes::detect_local(configuration, problems);
         let cluster_cidrs = addresses::cluster_cidrs(effective, problems);
         let userspace = modes::userspace(configuration, problems);
-        // Beside a proxy that serves: its ports and its limits are its own.
-        let shadow = own_flags::shadow(given, mode, problems);
-        let (healthz, metrics, conntrack) = match shadow {
-            Some((_, address)) => (Healthz::Off, address, ConntrackSettings::kept()),
-            None => (healthz, metrics, conntrack),
-        };
         Self {
             gates: gates.clone(),
             mode,
@@ -102,7 +107,7 @@ impl Settings {
             external_ips: own_flags::external_ips(given, gates, problems),
             iptables_access: own_flags::iptables_access(given, problems),
             inspect_socket: own_flags::inspect_socket(given),
-            shadow: shadow.map(|(settings, _)| settings),
+            shadow: None,
         }
     }
 }

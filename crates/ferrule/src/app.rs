@@ -158,8 +158,8 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
     }
     let mut backend = backend(settings.mode);
     backend.set_iptables_access(settings.iptables_access);
-    if let Some(ShadowSettings { patience }) = settings.shadow {
-        backend = Box::new(Shadow::of(backend, patience));
+    if let Some(ShadowSettings { settle_time }) = settings.shadow {
+        backend = Box::new(Shadow::of(backend, settle_time));
     }
     if line.is_on(flags::INIT_ONLY) {
         host::tune(&settings, &mut RealFiles);

@@ -1,4 +1,4 @@
-//! Follows a packet through a table as it was read, whoever wrote it: what the kernel would do, without sending anything.
+//! Follows a packet through a table as it was read, whichever program wrote it: what the kernel would do, without sending anything.
 //!
 //! Knows the table `kube-proxy` alone, and what a first packet of a connection can meet there. Where the kernel draws a number,
 //! every number is tried. What packets wrote into sets is not known: a client has no endpoint yet. An instruction that is not

@@ -1,4 +1,4 @@
-//! Compares a plan with the table `kube-proxy`, whoever wrote it, by what becomes of packets.
+//! Compares a plan with the table `kube-proxy`, whichever program wrote it, by what becomes of packets.
 //!
 //! kube-proxy has chains for Services and endpoints where we have elements, so there is nothing to compare rule by rule. For each
 //! frontend a packet of each kind of sender is followed, and so are packets to whatever the table has an entry for.

@@ -14,7 +14,7 @@ const OUTSIDE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0,
 /// An interface that no setting names: `!` cannot be in the name of one that has a prefix of letters.
 const OUTSIDE_INTERFACE: &str = "!outside";
 /// Ports of which one is not used.
-const SELDOM_USED: [u16; 4] = [9, 19, 65_533, 65_521];
+const RARE_PORTS: [u16; 4] = [9, 19, 65_533, 65_521];
 /// The first addresses of a service range are those of the cluster's own Services.
 const FIRST_TRIED: usize = 30;
 /// If so many addresses in a row are in use, none is tried.
@@ -49,18 +49,18 @@ pub fn of_frontend(plan: &FamilyPlan, key: &FrontendKey, frontend: &Frontend) ->
         .collect()
 }
 
-/// A packet from outside to an address and port, whoever has it.
+/// A packet from outside to an address and port, in use or not.
 pub fn from_outside(node: &NodeTraffic, to: IpAddr, port: Option<(Protocol, u16)>) -> Probe {
     outside(node).probe(to, port)
 }
 
-/// Packets to an address of each service range that nobody has.
+/// Packets to an address of each service range that no Service has.
 pub fn unallocated(plan: &FamilyPlan) -> Vec<Probe> {
     let node = &plan.node;
     let is_free = |ip: &IpAddr| plan.frontend(&FrontendKey::UnmatchedPorts(*ip)).is_none();
     let free = |block: &IpNet| block.hosts().skip(FIRST_TRIED).take(MAX_TRIED).find(is_free);
     let addresses = node.guarded_service_cidrs.iter().filter_map(free);
-    let ports = [Some((Protocol::Tcp, SELDOM_USED[0])), None];
+    let ports = [Some((Protocol::Tcp, RARE_PORTS[0])), None];
     let to = addresses.flat_map(|ip| ports.map(|port| (ip, port)));
     to.flat_map(|(ip, port)| everybody(node).into_iter().map(move |sender| sender.probe(ip, port))).collect()
 }
@@ -79,7 +79,7 @@ fn destinations(plan: &FamilyPlan, key: &FrontendKey) -> Vec<(IpAddr, Option<(Pr
         FrontendKey::UnmatchedPorts(ip) => {
             let is_free =
                 |port: &u16| plan.frontend(&FrontendKey::Address(ip, Protocol::Tcp, *port)).is_none();
-            let unused = SELDOM_USED.into_iter().find(is_free).map(|port| (ip, Some((Protocol::Tcp, port))));
+            let unused = RARE_PORTS.into_iter().find(is_free).map(|port| (ip, Some((Protocol::Tcp, port))));
             unused.into_iter().chain([(ip, None)]).collect()
         }
         FrontendKey::NodePort(protocol, port) => {

@@ -1,3 +1,5 @@
+//! What counts as a difference, and what is said of it.
+
 use std::sync::{Mutex, PoisonError};
 
 use ferrule_testkit::World;
@@ -22,7 +24,7 @@ impl Dataplane for Finding {
 }
 
 /// What looks, and what it will find.
-fn looking(patience: Duration) -> (Looking, Arc<Mutex<Vec<String>>>, FamilyPlan) {
+fn looking(settle_time: Duration) -> (Looking, Arc<Mutex<Vec<String>>>, FamilyPlan) {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let found = Arc::clone(&lines);
     let reader = KernelReader::new(move |_| Ok(Box::new(Finding(Arc::clone(&found)))));
@@ -31,7 +33,7 @@ fn looking(patience: Duration) -> (Looking, Arc<Mutex<Vec<String>>>, FamilyPlan)
     world.say("node a addresses 192.0.2.1").expect("a node");
     world.settle();
     let plan = world.family(IpFamily::V4).expect("IPv4 is served").clone();
-    (Looking::new(IpFamily::V4, reader, patience), lines, plan)
+    (Looking::new(IpFamily::V4, reader, settle_time), lines, plan)
 }
 
 fn set(lines: &Mutex<Vec<String>>, now: &[&str]) {

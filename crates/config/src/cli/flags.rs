@@ -23,8 +23,8 @@ pub const SANDBOX: &str = "sandbox";
 pub const INSPECT_SOCKET: &str = "inspect-socket";
 /// `--shadow`
 pub const SHADOW: &str = "shadow";
-/// `--shadow-patience`
-pub const SHADOW_PATIENCE: &str = "shadow-patience";
+/// `--shadow-settle-time`
+pub const SHADOW_SETTLE_TIME: &str = "shadow-settle-time";
 /// `--shadow-bind-address`
 pub const SHADOW_BIND_ADDRESS: &str = "shadow-bind-address";
 /// `--allowed-external-ip-cidrs`

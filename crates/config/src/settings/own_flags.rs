@@ -32,15 +32,15 @@ pub struct FlagOnly {
     pub ipvs_drain_limit: GoDuration,
     /// `--inspect-socket`
     pub inspect_socket: String,
-    /// `--shadow`, with `--shadow-patience` and `--shadow-bind-address`
+    /// `--shadow`, with `--shadow-settle-time` and `--shadow-bind-address`
     pub shadow: Option<GivenShadow>,
 }
 
 /// The values of the flags about shadow mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenShadow {
-    /// `--shadow-patience`
-    pub patience: GoDuration,
+    /// `--shadow-settle-time`
+    pub settle_time: GoDuration,
     /// `--shadow-bind-address`
     pub bind_address: String,
     /// A flag that asks for changes of the host, if there is one.
@@ -72,7 +72,7 @@ impl FlagOnly {
             ipvs_drain_limit: line.duration(flags::IPVS_DRAIN_LIMIT),
             inspect_socket: line.text(flags::INSPECT_SOCKET),
             shadow: line.is_on(flags::SHADOW).then(|| GivenShadow {
-                patience: line.duration(flags::SHADOW_PATIENCE),
+                settle_time: line.duration(flags::SHADOW_SETTLE_TIME),
                 bind_address: line.text(flags::SHADOW_BIND_ADDRESS),
                 beside: [flags::CLEANUP, flags::INIT_ONLY].into_iter().find(|flag| line.is_on(flag)),
             }),
@@ -120,13 +120,13 @@ pub(super) fn inspect_socket(given: &FlagOnly) -> Option<PathBuf> {
     Some(&given.inspect_socket).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Shadow mode, if it is asked for: what there is to compare, and where that is told.
+/// Shadow mode, if it is asked for, and where its metrics are served.
 pub(super) fn shadow(
     given: &FlagOnly,
     mode: ProxyMode,
     problems: &mut Collector,
 ) -> Option<(ShadowSettings, SocketAddr)> {
-    let GivenShadow { patience, bind_address, beside } = given.shadow.as_ref()?;
+    let GivenShadow { settle_time, bind_address, beside } = given.shadow.as_ref()?;
     if let Some(flag) = beside {
         problems.forbidden("--shadow", &format!("may not be combined with --{flag}, which changes the host"));
     }
@@ -134,12 +134,12 @@ pub(super) fn shadow(
         let reason = "has nothing to compare in userspace mode: only the process that serves knows its rules";
         problems.forbidden("--shadow", reason);
     }
-    check_not_negative("--shadow-patience", *patience, problems);
+    check_not_negative("--shadow-settle-time", *settle_time, problems);
     let address = bind_address.parse();
     if address.is_err() {
         problems.invalid("--shadow-bind-address", bind_address.as_str(), "must be IP:port");
     }
-    Some((ShadowSettings { patience: patience.to_std() }, address.ok()?))
+    Some((ShadowSettings { settle_time: settle_time.to_std() }, address.ok()?))
 }
 
 /// Zero means that there is no limit.

@@ -80,7 +80,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowSettings {
     /// How long a difference must last.
-    pub patience: Duration,
+    pub settle_time: Duration,
 }
 
 /// How the log is written.

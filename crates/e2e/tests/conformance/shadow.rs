@@ -28,7 +28,7 @@ impl Shadow {
         let mut arguments = vec![
             format!("--config={}", file.display()),
             "--shadow".to_owned(),
-            "--shadow-patience=1s".to_owned(),
+            "--shadow-settle-time=1s".to_owned(),
             format!("--inspect-socket={}", socket.display()),
         ];
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));

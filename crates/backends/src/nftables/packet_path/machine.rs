@@ -116,8 +116,8 @@ pub struct Machine<'a> {
     pub state: State,
     choices: &'a mut Choices,
     registers: [u8; REGISTER_BYTES],
-    /// The dynamic sets in which the packet was looked up.
-    looked_up: BTreeSet<Name>,
+    /// The dynamic sets that the packet was checked against.
+    queried: BTreeSet<Name>,
     rules: usize,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Machine<'a> {
             state,
             choices,
             registers: [0; REGISTER_BYTES],
-            looked_up: BTreeSet::new(),
+            queried: BTreeSet::new(),
             rules: 0,
         }
     }
@@ -216,7 +216,7 @@ impl<'a> Machine<'a> {
                 let bytes: Vec<u8> = bytes.map(|((byte, mask), xor)| (byte & mask) ^ xor).collect();
                 self.store(*to, &bytes)?;
             }
-            Expression::Lookup { set, from, to } => return self.look_up(set, *from, *to),
+            Expression::Lookup { set, from, to } => return self.lookup(set, *from, *to),
             Expression::RandomNumber { modulus, to } => {
                 let number = self.choices.draw((*modulus).max(1));
                 self.store(*to, &number.to_ne_bytes())?;
@@ -252,16 +252,16 @@ impl<'a> Machine<'a> {
         Ok(Next::Go)
     }
 
-    /// A sender that is written down is remembered only where the next packet would be looked up.
+    /// A sender that is written down is remembered only where the next packet would be checked against it.
     fn remember(&mut self, set: &Name, millis: Option<u64>) {
         let of_set = self.ruleset.sets.get(set).and_then(|set| set.timeout_millis);
         let seconds = millis.or(of_set).and_then(|millis| u32::try_from(millis / 1000).ok());
-        if self.looked_up.contains(set) {
+        if self.queried.contains(set) {
             self.state.remembered = seconds.or(self.state.remembered);
         }
     }
 
-    fn look_up(&mut self, set: &Name, from: Register, to: Option<Register>) -> Result<Next, String> {
+    fn lookup(&mut self, set: &Name, from: Register, to: Option<Register>) -> Result<Next, String> {
         let Some(found) = self.find(set, from)? else { return Ok(Next::NextRule) };
         match (found.clone(), to) {
             (ElementValue::Present, None) => Ok(Next::Go),
@@ -275,7 +275,7 @@ impl<'a> Machine<'a> {
         let set: &SeenSet =
             self.ruleset.sets.get(name).ok_or_else(|| format!("the set {name} is not there"))?;
         if set.is_dynamic {
-            self.looked_up.insert(name.clone());
+            self.queried.insert(name.clone());
             return Ok(None);
         }
         if set.has_joined_ranges {

@@ -1,3 +1,5 @@
+//! What must hold of any table: no guess, no endless run.
+
 use std::net::IpAddr;
 
 use ferrule_kernel::nft::ruleset::{ElementValue, Entry, Instruction, SeenChain, SeenSet};

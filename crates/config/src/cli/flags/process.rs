@@ -87,7 +87,7 @@ pub const FLAGS: &[Flag] = &[
         doc: "Serve nothing: run beside a proxy that serves, with its configuration, compare its rules with the plan, and report what differs. Nothing of the host is changed, and kube-proxy's ports are left to it.",
     },
     Flag {
-        name: "shadow-patience",
+        name: "shadow-settle-time",
         short: None,
         kind: FlagKind::Duration,
         default: "30s",

@@ -1,3 +1,5 @@
+//! Ranges, and input of any kind.
+
 use super::*;
 
 fn ranges() -> SeenSet {
