@@ -57,6 +57,11 @@ pub trait Rules {
     /// Breaks it.
     fn inflict(node: &Namespace, fault: &str);
 
+    /// What changes with every write.
+    fn fingerprint(node: &Namespace) -> String {
+        generation(node).to_string()
+    }
+
     /// Whether packets meet the same without it.
     fn is_harmless(_fault: &str) -> bool {
         false
@@ -72,10 +77,10 @@ pub fn check<R: Rules>() {
     pair.settle(&world).expect("both proxies serve");
     pair.shadow_agrees().expect("no difference");
     pair.end_theirs();
-    let before = generation(pair.theirs.net.node());
+    let before = R::fingerprint(pair.theirs.net.node());
     pair.start_shadow_again();
     pair.shadow_agrees().expect("no difference");
-    assert_eq!(generation(pair.theirs.net.node()), before, "something was written");
+    assert_eq!(R::fingerprint(pair.theirs.net.node()), before, "something was written");
     let node = pair.theirs.net.node();
     let saved = R::saved(node);
     let faults: Vec<String> = R::faults(node).into_iter().filter(|fault| !R::is_harmless(fault)).collect();
@@ -245,4 +250,73 @@ impl Rules for Chains {
     fn inflict(node: &Namespace, fault: &str) {
         node.feed("iptables-restore", &["--noflush"], &format!("{fault}\n")).expect("a fault");
     }
+}
+
+/// kube-proxy's virtual servers, real servers, sets and addresses.
+pub struct VirtualServers;
+
+/// What divides the parts of what is saved.
+const NEXT_PART: &str = "\n---\n";
+
+impl Rules for VirtualServers {
+    const MODE: &'static str = "ipvs";
+
+    fn saved(node: &Namespace) -> String {
+        let servers = printed(node, "ipvsadm", &["-S", "-n"]);
+        let sets = printed(node, "ipset", &["save"]);
+        let addresses = printed(node, "ip", &["-4", "-o", "address", "show", "dev", "kube-ipvs0"]);
+        let addresses = addresses.lines().filter_map(|line| line.split_whitespace().nth(3));
+        [servers, sets, addresses.collect::<Vec<_>>().join("\n")].join(NEXT_PART)
+    }
+
+    fn restore(node: &Namespace, saved: &str) {
+        let parts: Vec<&str> = saved.split(NEXT_PART).collect();
+        let [servers, sets, addresses] = parts.as_slice() else { panic!("three parts") };
+        printed(node, "ipvsadm", &["-C"]);
+        node.feed("ipvsadm", &["-R"], servers).expect("virtual servers are put back");
+        node.feed("ipset", &["restore", "-exist"], sets).expect("sets are put back");
+        for address in addresses.lines() {
+            printed(node, "ip", &["address", "replace", address, "dev", "kube-ipvs0"]);
+        }
+    }
+
+    fn faults(node: &Namespace) -> Vec<String> {
+        let saved = Self::saved(node);
+        let parts: Vec<&str> = saved.split(NEXT_PART).collect();
+        let [servers, sets, addresses] = parts.as_slice() else { panic!("three parts") };
+        let deleted = |line: &str| {
+            // A virtual server as `-A -t 10.96.0.1:80 -s rr`, a real one as `-a -t 10.96.0.1:80 -r 10.244.0.1:80 -m -w 1`.
+            match line.split(' ').collect::<Vec<_>>().as_slice() {
+                ["-A", kind, address, ..] => Some(format!("ipvsadm -D {kind} {address}")),
+                ["-a", kind, address, "-r", server, ..] => {
+                    Some(format!("ipvsadm -d {kind} {address} -r {server}"))
+                }
+                _ => None,
+            }
+        };
+        let is_ours = |line: &&str| line.starts_with("add KUBE-") && !line.starts_with("add KUBE-6-");
+        let entries = sets.lines().filter(is_ours).map(|line| line.replacen("add", "ipset del", 1));
+        let addresses = addresses.lines().map(|address| format!("ip address del {address} dev kube-ipvs0"));
+        servers
+            .lines()
+            .filter(|line| !line.contains('['))
+            .filter_map(deleted)
+            .chain(entries)
+            .chain(addresses)
+            .collect()
+    }
+
+    fn inflict(node: &Namespace, fault: &str) {
+        let words: Vec<&str> = fault.split(' ').collect();
+        printed(node, words[0], &words[1..]);
+    }
+
+    fn fingerprint(node: &Namespace) -> String {
+        Self::saved(node)
+    }
+}
+
+fn printed(node: &Namespace, program: &str, arguments: &[&str]) -> String {
+    let output = node.feed(program, arguments, "").expect("a program of ipvs mode");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -261,7 +261,7 @@ fn random_clusters_iptables_by_its_programs() {
 }
 
 #[test]
-fn shadow_mode_finds_whatever_is_broken_nftables() {
+fn shadow_mode_finds_what_is_broken_nftables() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if can_run() {
         faults::check::<faults::Table>();
@@ -269,10 +269,18 @@ fn shadow_mode_finds_whatever_is_broken_nftables() {
 }
 
 #[test]
-fn shadow_mode_finds_whatever_is_broken_iptables() {
+fn shadow_mode_finds_what_is_broken_iptables() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     if can_run() {
         faults::check::<faults::Chains>();
+    }
+}
+
+#[test]
+fn shadow_mode_finds_what_is_broken_ipvs() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if can_run() && has_ipvs() {
+        faults::check::<faults::VirtualServers>();
     }
 }
 

@@ -7,5 +7,6 @@ mod empty_root;
 mod manifests;
 mod monitoring;
 mod names;
+mod plugin;
 mod render;
 mod tools;
