@@ -156,16 +156,22 @@ fn act(program: &str, line: &CommandLine, log: &LogHandle) -> Result<(), Failure
     if line.is_on(flags::CLEANUP) {
         return clean_up();
     }
-    let mut backend = backend(settings.mode);
-    backend.set_iptables_access(settings.iptables_access);
-    if let Some(ShadowSettings { settle_time }) = settings.shadow {
-        backend = Box::new(Shadow::of(backend, settle_time));
-    }
+    let mut backend = chosen_backend(&settings);
     if line.is_on(flags::INIT_ONLY) {
         host::tune(&settings, &mut RealFiles);
         return Ok(run::prepare_host(&mut *backend, &settings)?);
     }
     serve(Configured { program, line, completed, settings, content }, backend, log)
+}
+
+/// The backend of the settings' mode.
+fn chosen_backend(settings: &Settings) -> Box<dyn Backend> {
+    let mut backend = backend(settings.mode);
+    backend.set_iptables_access(settings.iptables_access);
+    match settings.shadow {
+        Some(ShadowSettings { settle_time }) => Box::new(Shadow::of(backend, settle_time)),
+        None => backend,
+    }
 }
 
 /// Removes what every mode left.

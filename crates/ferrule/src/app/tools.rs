@@ -20,6 +20,7 @@ use crate::questions::query::{self, Parameters};
 use crate::questions::{
     DiffAnswer, Explanation, PacketVerdict, PlanAnswer, QuestionError, diff, explain, kernel, plan,
 };
+use crate::run::Source;
 use crate::run::offline::KernelUse;
 use client::Client;
 pub use options::{COMMANDS, Command};
@@ -87,11 +88,11 @@ fn plan_table(given: &Given) -> Result<Found, ToolError> {
             parameters.set(name, value);
         }
     }
-    let answer: PlanAnswer = match given.value("manifests") {
+    let answer: PlanAnswer = match local::source(given) {
         None => Client::of(given).ask("plan", &parameters)?,
-        Some(folder) => {
+        Some(source) => {
             let question = query::plan_question(&parameters)?;
-            plan::answer(&local::snapshot(given, folder, KernelUse::None)?, &question)
+            plan::answer(&local::snapshot(given, &source, KernelUse::None)?, &question)
         }
     };
     let text = rendered(given, &answer, |style| text::plan(&answer, style))?;
@@ -100,24 +101,28 @@ fn plan_table(given: &Given) -> Result<Found, ToolError> {
 
 fn explained(given: &Given) -> Result<Found, ToolError> {
     let mut parameters = given.packet()?;
-    let answer: Explanation = match given.value("manifests") {
+    let answer: Explanation = match local::source(given) {
         None => {
             if given.has("no-kernel") {
                 parameters.set("kernel", "false");
             }
             Client::of(given).ask("explain", &parameters)?
         }
-        Some(folder) => explained_locally(given, folder, &parameters)?,
+        Some(source) => explained_locally(given, &source, &parameters)?,
     };
     let code = if answer.verdict == PacketVerdict::Forward { 0 } else { NO };
     let text = rendered(given, &answer, |style| explanation::text(&answer, style))?;
     Ok(Found { text, code })
 }
 
-fn explained_locally(given: &Given, folder: &str, parameters: &Parameters) -> Result<Explanation, ToolError> {
+fn explained_locally(
+    given: &Given,
+    source: &Source,
+    parameters: &Parameters,
+) -> Result<Explanation, ToolError> {
     let question = query::explain_question(parameters)?;
     let kernel_use = if given.has("kernel") { KernelUse::ThisHost } else { KernelUse::None };
-    let snapshot = local::snapshot(given, folder, kernel_use)?;
+    let snapshot = local::snapshot(given, source, kernel_use)?;
     let explain::Explained { mut answer, family, frontend } =
         explain::answer(&snapshot.explainer(), snapshot.mode, &question)?;
     (answer.kernel, answer.kernel_detail) = match kernel_use {
@@ -130,9 +135,9 @@ fn explained_locally(given: &Given, folder: &str, parameters: &Parameters) -> Re
 }
 
 fn differences(given: &Given) -> Result<Found, ToolError> {
-    let answer = match given.value("manifests") {
+    let answer = match local::source(given) {
         None => Client::of(given).ask("diff", &Parameters::default())?,
-        Some(folder) => difference_of(given, folder)?,
+        Some(source) => difference_of(given, &source)?,
     };
     let has_errors = answer.families.values().any(|family| family.error.is_some());
     let is_empty = answer.families.values().all(|family| family.lines.is_empty());
@@ -147,20 +152,26 @@ fn differences(given: &Given) -> Result<Found, ToolError> {
     Ok(Found { text, code })
 }
 
-/// The running proxy plans the folder with its own settings. Without one, those of the command line count.
-fn difference_of(given: &Given, folder: &str) -> Result<DiffAnswer, ToolError> {
+/// The running proxy plans a folder with its own settings. Without one, and for a cluster, those of the command line count.
+fn difference_of(given: &Given, source: &Source) -> Result<DiffAnswer, ToolError> {
     let client = Client::of(given);
-    if client.is_answered() {
-        let path = std::fs::canonicalize(folder).map_err(|error| ToolError(format!("{folder}: {error}")))?;
+    if let Source::Manifests(folder) = source
+        && client.is_answered()
+    {
+        let failed = |error| ToolError(format!("{}: {error}", folder.display()));
         let mut parameters = Parameters::default();
-        parameters.set("manifests", path.to_string_lossy());
+        parameters.set("manifests", std::fs::canonicalize(folder).map_err(failed)?.to_string_lossy());
         return client.ask("diff", &parameters);
     }
-    let snapshot = local::snapshot(given, folder, KernelUse::ThisHost)?;
+    let snapshot = local::snapshot(given, source, KernelUse::ThisHost)?;
     let answer = diff::answer(&snapshot);
     let answer =
         answer.ok_or_else(|| ToolError("in this mode only a running proxy knows its sockets".to_owned()))?;
-    Ok(DiffAnswer { with: "manifests".to_owned(), ..answer })
+    let with = match source {
+        Source::Manifests(_) => "manifests",
+        Source::Server { .. } => "cluster",
+    };
+    Ok(DiffAnswer { with: with.to_owned(), ..answer })
 }
 
 fn rendered<T: Serialize>(

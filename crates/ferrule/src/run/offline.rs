@@ -1,25 +1,36 @@
-//! What a proxy would know of a folder of manifests, without one that runs.
+//! What a proxy would know of a folder of manifests or of a cluster, without one that runs.
 //!
-//! Settings come from the flags of the command that asks. The kernel is read only if that is wanted: the folder may be of another
-//! node.
+//! Settings come from the flags of the command that asks. The kernel is read only if that is wanted: the question may be about
+//! another node.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use ferrule_backends::Backend;
 use ferrule_config::resolve::{NodeAddresses, resolve_node_name};
 use ferrule_config::settings::Settings;
 use ferrule_kernel::interfaces;
-use ferrule_model::{Cluster, IpFamily, PerFamily, with_causes};
+use ferrule_model::{Cluster, IpFamily, NodeName, ObjectKind, PerFamily, with_causes};
 use ferrule_plan::NodePlan;
+use ferrule_watch::server::{ServerSource, SourceEvent};
 
 use super::inspect::Snapshot;
+use super::source::{Source, server_configuration};
 use super::start::host_name;
 use super::view::{Site, mode_options, node_view};
 use crate::questions::{QuestionError, diff};
 
-/// Whether the folder is about this host.
+/// Services, EndpointSlices or Endpoints, ServiceCIDRs, Nodes.
+const ALL_KINDS: usize = 4;
+/// Services and endpoints must be listed by then.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// What failed is tried again for this long.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(3);
+/// Then the other kinds, which this user may not be permitted to list.
+const OTHER_KINDS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Whether the question is about this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelUse {
     /// The addresses are those of the Node object, and the kernel is not read.
@@ -28,16 +39,19 @@ pub enum KernelUse {
     ThisHost,
 }
 
-/// Plans what a folder says. Writes nothing anywhere.
+/// Plans what a folder or an API server says. Writes nothing anywhere.
 pub fn snapshot(
     settings: &Settings,
     mut backend: Box<dyn Backend>,
-    folder: &Path,
+    source: &Source,
     kernel: KernelUse,
 ) -> Result<Snapshot, QuestionError> {
     let failed = |error: &dyn std::error::Error| QuestionError(with_causes(error));
     let name = resolve_node_name(&settings.node_name, &host_name()).map_err(|error| failed(&error))?;
-    let cluster = diff::cluster_of_folder(folder, &name, &Cluster::default())?;
+    let cluster = match source {
+        Source::Manifests(folder) => diff::cluster_of_folder(folder, &name, &Cluster::default())?,
+        Source::Server { program } => listed(settings, &name, program)?,
+    };
     let node = cluster.node().map(NodeAddresses::from_node).unwrap_or_default();
     let families = match kernel {
         KernelUse::None => IpFamily::BOTH.to_vec(),
@@ -62,9 +76,52 @@ pub fn snapshot(
         unreachable: BTreeMap::new(),
         has_pending_changes: false,
         diagnostics,
-        is_shadow: false,
+        is_shadow: backend.is_shadow(),
         reader: backend.reader(&options).filter(|_| kernel == KernelUse::ThisHost),
     })
+}
+
+/// What an API server lists. A kind that it does not list in time is left out, unless nothing can be said without it.
+fn listed(settings: &Settings, name: &NodeName, program: &str) -> Result<Cluster, QuestionError> {
+    let (events_tx, events) = mpsc::channel();
+    let sink = move |event| {
+        // A closed queue means that enough is known.
+        let _ = events_tx.send(event);
+    };
+    let source = ServerSource::start(&server_configuration(settings, program), name, sink);
+    let _source = source.map_err(|error| QuestionError(with_causes(&error)))?;
+    let (mut cluster, mut listed) = (Cluster::default(), BTreeSet::new());
+    let mut deadline = Instant::now() + LIST_TIMEOUT;
+    let mut problem = "no answer".to_owned();
+    while listed.len() < ALL_KINDS {
+        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(SourceEvent::Changes(batch)) => {
+                for change in batch.changes {
+                    cluster.apply(change);
+                }
+            }
+            Ok(SourceEvent::InSync(kind)) => {
+                let had_essentials = has_essentials(&listed);
+                listed.insert(kind);
+                if !had_essentials && has_essentials(&listed) {
+                    deadline = Instant::now() + OTHER_KINDS_TIMEOUT;
+                }
+            }
+            Ok(SourceEvent::WatchFailed { message, .. }) => {
+                problem = message;
+                deadline = deadline.min(Instant::now() + RETRY_TIMEOUT);
+            }
+            Ok(SourceEvent::WatchRecovered { .. } | SourceEvent::MassRemoval(_)) => {}
+            Err(_) if has_essentials(&listed) => break,
+            Err(_) => return Err(QuestionError(format!("asking the API server: {problem}"))),
+        }
+    }
+    Ok(cluster)
+}
+
+fn has_essentials(listed: &BTreeSet<ObjectKind>) -> bool {
+    let endpoints = [ObjectKind::EndpointSlice, ObjectKind::Endpoints];
+    listed.contains(&ObjectKind::Service) && endpoints.iter().any(|kind| listed.contains(kind))
 }
 
 /// The families that the mode can serve here.

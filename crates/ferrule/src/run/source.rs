@@ -87,7 +87,7 @@ impl Source {
                 };
                 let counting = Arc::clone(status);
                 let count = move |metric: &ClientMetric| counting.metrics.api_asked(metric);
-                let configuration = configuration(settings, program);
+                let configuration = server_configuration(settings, program);
                 Ok(ActiveSource::Server(ServerSource::start_with_metrics(&configuration, name, sink, count)?))
             }
         }
@@ -136,7 +136,8 @@ fn endpoints_api(settings: &Settings) -> EndpointsApi {
     if settings.gates.is_on(ENDPOINT_SLICES) { EndpointsApi::SlicesIfServed } else { EndpointsApi::Endpoints }
 }
 
-fn configuration(settings: &Settings, program: &str) -> ServerConfig {
+/// How the API server is asked.
+pub(super) fn server_configuration(settings: &Settings, program: &str) -> ServerConfig {
     let access = access(settings);
     if access == server::ApiAccess::InCluster {
         info!("Neither --kubeconfig nor --master was given, using the pod's service account");

@@ -6,6 +6,7 @@ mod events;
 mod outages;
 mod peer;
 mod process;
+mod questions;
 mod refusals;
 mod serving;
 mod site;

@@ -1,8 +1,5 @@
-//! Answers without a running proxy: from a folder of manifests, and the proxy's own flags.
+//! Answers without a running proxy: from a folder of manifests or an API server, and the proxy's own flags.
 
-use std::path::Path;
-
-use ferrule_backends::backend;
 use ferrule_config::cli::{self, flags};
 use ferrule_config::settings::{FlagOnly, Settings};
 use ferrule_config::{complete, file};
@@ -11,14 +8,24 @@ use ferrule_model::with_causes;
 
 use super::ToolError;
 use super::options::Given;
-use crate::run::Snapshot;
+use crate::app::chosen_backend;
 use crate::run::offline::{self, KernelUse};
+use crate::run::{Snapshot, Source};
 
-/// What a proxy with these flags would make of a folder.
-pub(super) fn snapshot(given: &Given, folder: &str, kernel: KernelUse) -> Result<Snapshot, ToolError> {
+/// Where the objects come from if no proxy is asked.
+pub(super) fn source(given: &Given) -> Option<Source> {
+    let folder = given.value("manifests").map(|folder| Source::Manifests(folder.into()));
+    let names_a_cluster = given.names_a_cluster();
+    folder.or_else(|| names_a_cluster.then(|| Source::Server { program: "ferrule".to_owned() }))
+}
+
+/// What a proxy with these flags would make of what the source says.
+pub(super) fn snapshot(given: &Given, source: &Source, kernel: KernelUse) -> Result<Snapshot, ToolError> {
     let failed = |error: &dyn std::error::Error| ToolError(with_causes(error));
     let mut arguments = given.proxy_flags.clone();
-    arguments.push(format!("--{}={folder}", flags::MANIFESTS));
+    if let Source::Manifests(folder) = source {
+        arguments.push(format!("--{}={}", flags::MANIFESTS, folder.display()));
+    }
     let line = cli::parse(&arguments).map_err(|error| failed(&error))?;
     let completed = complete(&line, |path| file::read_at_start(path)).map_err(|error| failed(&error))?;
     let settings =
@@ -26,7 +33,5 @@ pub(super) fn snapshot(given: &Given, folder: &str, kernel: KernelUse) -> Result
     if kernel == KernelUse::ThisHost {
         capabilities::raise_permitted();
     }
-    let mut backend = backend(settings.mode);
-    backend.set_iptables_access(settings.iptables_access);
-    Ok(offline::snapshot(&settings, backend, Path::new(folder), kernel)?)
+    Ok(offline::snapshot(&settings, chosen_backend(&settings), source, kernel)?)
 }

@@ -67,7 +67,12 @@ const OPTIONS: [Opt; 16] = [
     ),
     opt("interface", "NAME", EXPLAIN, "The interface that the packet comes in on."),
     opt("no-kernel", "", EXPLAIN, "Do not compare with the kernel, which reads its maps or rules."),
-    opt("kernel", "", EXPLAIN, "With --manifests: compare with the kernel of this host. Needs root."),
+    opt(
+        "kernel",
+        "",
+        EXPLAIN,
+        "With --manifests or --kubeconfig: compare with the kernel of this host. Needs root.",
+    ),
     opt("namespace", "NAME", PLAN, "Only Services of this namespace."),
     opt("service", "NAMESPACE/NAME", PLAN, "Only this Service."),
     opt("address", "ADDRESS", PLAN, "Only frontends at this address."),
@@ -76,8 +81,8 @@ const OPTIONS: [Opt; 16] = [
         "manifests",
         "DIR",
         WITH_FOLDER,
-        "Answer from this folder of manifests. The proxy's flags, such as --proxy-mode, \
-         --config or --hostname-override, may follow.",
+        "Answer from this folder of manifests, or with the proxy's flags --kubeconfig FILE or --config FILE from \
+         the API server, without a running proxy. Others, such as --proxy-mode or --hostname-override, may follow.",
     ),
     opt("inspect-socket", "PATH", &COMMANDS, "Where the running proxy answers, if not at its default."),
     opt("output", "FORMAT", &COMMANDS, "text, wide, json or yaml; -o for short."),
@@ -258,20 +263,29 @@ impl Given {
                 self.positional
             )));
         }
-        if !self.proxy_flags.is_empty() && self.value("manifests").is_none() {
+        let asks_a_proxy = self.value("manifests").is_none() && !self.names_a_cluster();
+        if !self.proxy_flags.is_empty() && asks_a_proxy {
             let flag = &self.proxy_flags[0];
             return Err(ToolError(format!(
-                "{flag} only counts with --manifests; the running proxy has its own flags"
+                "{flag} only counts with --manifests or --kubeconfig; the running proxy has its own flags"
             )));
         }
-        if self.has("kernel") && (self.value("manifests").is_none() || self.has("no-kernel")) {
-            return Err(ToolError("--kernel is for --manifests, and not for --no-kernel".to_owned()));
+        if self.has("kernel") && (asks_a_proxy || self.has("no-kernel")) {
+            return Err(ToolError(
+                "--kernel is for --manifests or --kubeconfig, and not for --no-kernel".to_owned(),
+            ));
         }
         Ok(self)
     }
 
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.values.iter().rev().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a flag of the proxy says how the API server is reached.
+    pub(super) fn names_a_cluster(&self) -> bool {
+        let starts = ["--kubeconfig=", "--master=", "--config="];
+        self.proxy_flags.iter().any(|flag| starts.iter().any(|start| flag.starts_with(start)))
     }
 
     pub(super) fn has(&self, name: &str) -> bool {

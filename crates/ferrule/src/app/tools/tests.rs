@@ -199,3 +199,19 @@ fn differences_are_lines_and_colour_is_for_terminals() {
         "{colored}"
     );
 }
+
+#[test]
+fn flags_of_the_proxy_count_where_no_proxy_is_asked() {
+    let read = |line: &str| parsed(Command::Plan, line).map(|given| given.names_a_cluster());
+    assert_eq!(read("--manifests d --proxy-mode iptables"), Ok(false));
+    assert_eq!(read("--kubeconfig k --proxy-mode iptables"), Ok(true));
+    assert_eq!(read("--config=c"), Ok(true));
+    let refused = read("--proxy-mode iptables").expect_err("a proxy is asked");
+    assert!(
+        refused.contains("--proxy-mode=iptables only counts with --manifests or --kubeconfig"),
+        "{refused}"
+    );
+    let explain = |line: &str| parsed(Command::Explain, line).map(|given| given.has("kernel"));
+    assert_eq!(explain("10.0.0.1 a/b --kubeconfig k --kernel"), Ok(true));
+    assert!(explain("10.0.0.1 a/b --kernel").is_err());
+}
