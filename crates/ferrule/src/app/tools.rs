@@ -123,15 +123,14 @@ fn explained_locally(
     let question = query::explain_question(parameters)?;
     let kernel_use = if given.has("kernel") { KernelUse::ThisHost } else { KernelUse::None };
     let snapshot = local::snapshot(given, source, kernel_use)?;
-    let explain::Explained { mut answer, family, frontend } =
-        explain::answer(&snapshot.explainer(), snapshot.mode, &question)?;
-    (answer.kernel, answer.kernel_detail) = match kernel_use {
-        KernelUse::ThisHost => kernel::answer(&snapshot, family, frontend.as_ref()),
+    let explained = explain::answer(&snapshot.explainer(), snapshot.mode, &question)?;
+    let (verdict, detail) = match kernel_use {
+        KernelUse::ThisHost => kernel::answer(&snapshot, &explained),
         KernelUse::None => {
             kernel::unknown("not compared with a kernel; --kernel does so on this host".to_owned())
         }
     };
-    Ok(answer)
+    Ok(Explanation { kernel: verdict, kernel_detail: detail, ..explained.answer })
 }
 
 fn differences(given: &Given) -> Result<Found, ToolError> {

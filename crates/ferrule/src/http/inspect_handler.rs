@@ -177,7 +177,7 @@ impl Asking<'_> {
         explained: &explain::Explained,
     ) -> (crate::questions::KernelVerdict, crate::questions::KernelDetail) {
         let _reading = self.handler.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        kernel::answer(snapshot, explained.family, explained.frontend.as_ref())
+        kernel::answer(snapshot, explained)
     }
 
     fn diff(&self) -> Result<Response, NoAnswer> {

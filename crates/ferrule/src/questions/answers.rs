@@ -127,6 +127,9 @@ pub struct KernelDetail {
     pub holds: Vec<String>,
     /// What is not as planned: a line for each piece.
     pub differences: Vec<String>,
+    /// Base chains of other programs on the packet's way that may drop or reject it.
+    #[serde(default)]
+    pub others: Vec<String>,
     /// Why it was not read, if so.
     pub problem: Option<String>,
 }

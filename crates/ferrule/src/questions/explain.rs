@@ -20,6 +20,8 @@ pub struct Explained {
     pub answer: Explanation,
     /// The frontend that the packet meets, to compare with the kernel.
     pub frontend: Option<FrontendKey>,
+    /// Whether a process of this node sends it, so that it does not come in anywhere.
+    pub is_sent_by_node: bool,
     /// The family of the packet.
     pub family: IpFamily,
 }
@@ -46,7 +48,10 @@ pub fn answer(
     };
     answer.frontend = frontend.map(|key| key.to_string());
     answer.reasons.extend(assumptions);
-    Ok(Explained { answer, frontend, family })
+    let own = explainer.plan.families.get(family).map(|plan| &plan.node.host_addresses);
+    let is_own = packet.from.is_loopback() || own.is_some_and(|own| own.contains(&packet.from));
+    let is_sent_by_node = packet.interface.is_none() && is_own;
+    Ok(Explained { answer, frontend, is_sent_by_node, family })
 }
 
 fn blank(explainer: &Explainer<'_>, mode: ProxyMode, packet: &Packet) -> Explanation {

@@ -214,6 +214,17 @@ impl ChainKind {
 }
 
 impl HookPoint {
+    /// Its name, as `nft` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prerouting => "prerouting",
+            Self::Input => "input",
+            Self::Forward => "forward",
+            Self::Output => "output",
+            Self::Postrouting => "postrouting",
+        }
+    }
+
     pub(super) fn number(self) -> u32 {
         match self {
             Self::Prerouting => 0,

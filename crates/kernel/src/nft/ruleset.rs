@@ -3,7 +3,7 @@
 //! [`super::decode`] knows what we write and nothing else, since it serves comparisons. Here an expression that is not known is
 //! named, and an element keeps its value whatever else it carries.
 
-mod decode;
+pub(super) mod decode;
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod dummy;
 #[cfg(test)]
+mod foreign_tables;
+#[cfg(test)]
 mod host;
 #[cfg(test)]
 mod ipset;

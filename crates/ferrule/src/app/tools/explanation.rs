@@ -116,4 +116,10 @@ fn kernel(out: &mut String, answer: &Explanation, style: Style) {
     if shown < detail.holds.len() {
         let _ = writeln!(out, "  and {} more, all with -o wide", detail.holds.len() - shown);
     }
+    if !detail.others.is_empty() {
+        out.push_str("\nothers      rules of other programs on the way, which may stop the packet\n");
+    }
+    for line in &detail.others {
+        let _ = writeln!(out, "  {}", style.colored(Color::Yellow, &safe(line)));
+    }
 }

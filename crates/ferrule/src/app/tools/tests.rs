@@ -135,6 +135,7 @@ fn explanation_of_a_packet() -> Explanation {
         kernel_detail: KernelDetail {
             holds: vec!["services 1".into()],
             differences: vec!["missing: endpoints 2".into()],
+            others: vec!["table inet filter, chain forward".into()],
             problem: None,
         },
     }
@@ -159,6 +160,9 @@ ENDPOINT       USED  WHY
 kernel      missing: it does not hold all that was planned
   missing: endpoints 2
   services 1
+
+others      rules of other programs on the way, which may stop the packet
+  table inet filter, chain forward
 ";
     assert_eq!(text, wanted);
 }

@@ -10,6 +10,9 @@ use crate::nft::{Bytes, Comparison, Expression, Family, KeyBytes, Name};
 /// Expressions that count, log or classify, and let every packet go on.
 const WITHOUT_EFFECT: [&str; 4] = ["counter", "objref", "log", "last"];
 
+/// The name of an extension of iptables.
+const TARGET_NAME: u16 = 1;
+
 /// An element as it was read.
 pub struct Found {
     pub key: KeyBytes,
@@ -43,6 +46,8 @@ fn instruction(attributes: Attributes<'_>, family: Family) -> Instruction {
         "dynset" => body.text(update::SET).map(|set| Instruction::Remember { set: Name::new(set) }),
         "nat" => destination(body),
         "masq" => Some(Instruction::Known(Expression::Masquerade)),
+        // iptables' rules in tables of nf_tables.
+        "target" if body.text(TARGET_NAME) == Some("REJECT") => Some(Instruction::Known(Expression::Reject)),
         // Whatever the error is that answers the packet.
         "reject" => body.number(reject::TYPE).map(|_| Instruction::Known(Expression::Reject)),
         name if WITHOUT_EFFECT.contains(&name) => Some(Instruction::NoEffect),
