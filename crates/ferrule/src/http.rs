@@ -5,6 +5,7 @@
 
 pub mod connections;
 mod debug;
+mod event_stream;
 mod flagz;
 mod guarded_stream;
 mod gzip;
@@ -19,12 +20,13 @@ mod scrape;
 pub mod server;
 mod service_checks;
 pub mod sockets;
+mod status_page;
 mod statusz;
 mod zpages;
 
 pub use health_handler::HealthHandler;
 pub use inspect_handler::InspectHandler;
 pub use inspect_socket::InspectSocket;
-pub use message::{BlockingResponse, Handler, Method, Request, Response};
+pub use message::{BlockingResponse, EventStream, Handler, MakeMessage, Method, Request, Response};
 pub use metrics_handler::{MetricsHandler, PageOptions};
 pub use service_checks::{ListenAddresses, ServiceChecks};

@@ -11,6 +11,7 @@ mod config_reload;
 pub mod descriptors;
 mod events;
 mod health;
+mod history;
 mod host;
 mod http;
 pub mod logging;

@@ -7,16 +7,20 @@
 mod answers;
 pub mod diff;
 pub mod explain;
+pub mod history;
 pub mod kernel;
 pub mod packet;
 pub mod plan;
 pub mod query;
+pub mod service;
+pub mod services;
 pub mod status;
 mod target;
 
 pub use answers::*;
 pub use packet::{ExplainQuestion, Origin};
 pub use plan::PlanQuestion;
+pub use services::{ServiceState, ServicesQuestion};
 pub use target::Target;
 
 /// Why a question has no answer: it is not one, or it is about something that does not exist.

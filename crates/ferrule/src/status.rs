@@ -1,7 +1,7 @@
 //! What the loop reports and the HTTP servers show: health, metrics, health checks of Services, the configuration in effect.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ferrule_model::{IpFamily, PerFamily};
@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::events::Recorder;
 use crate::health::{ProxyHealth, ServiceHealth};
+use crate::history::History;
 use crate::metrics::Metrics;
 
 /// A family is unhealthy once a change has been pending for this many sync periods.
@@ -20,6 +21,8 @@ pub struct Status {
     pub metrics: Metrics,
     /// Events for the API server.
     pub events: Recorder,
+    /// What happened lately.
+    pub history: Arc<History>,
     health: Mutex<ProxyHealth>,
     services: Mutex<PerFamily<ServiceHealth>>,
     configz: Mutex<String>,
@@ -34,6 +37,7 @@ impl Status {
         let status = Self {
             metrics,
             events,
+            history: Arc::default(),
             health: Mutex::new(ProxyHealth::new(sync_period * UNHEALTHY_AFTER_PERIODS)),
             services: Mutex::default(),
             configz: Mutex::default(),

@@ -173,6 +173,11 @@ impl Cluster {
         services
     }
 
+    /// All Services that exist, in no order: without the cost of sorting them.
+    pub fn services_unordered(&self) -> impl Iterator<Item = (&ServiceName, &Service)> {
+        self.services.iter().filter_map(|(name, state)| Some((name, &**state.service.as_ref()?)))
+    }
+
     /// This node, once it is known.
     pub fn node(&self) -> Option<&Node> {
         self.node.as_ref()

@@ -44,6 +44,7 @@ mod reasons;
 mod rules;
 mod shape;
 mod show;
+mod summary;
 mod topology;
 mod view;
 
@@ -61,4 +62,5 @@ pub use reasons::*;
 pub use rules::*;
 pub use shape::*;
 pub use show::*;
+pub use summary::*;
 pub use view::*;

@@ -27,6 +27,8 @@ pub const SHADOW: &str = "shadow";
 pub const SHADOW_SETTLE_TIME: &str = "shadow-settle-time";
 /// `--shadow-bind-address`
 pub const SHADOW_BIND_ADDRESS: &str = "shadow-bind-address";
+/// `--status-page`
+pub const STATUS_PAGE: &str = "status-page";
 /// `--allowed-external-ip-cidrs`
 pub const ALLOWED_EXTERNAL_IP_CIDRS: &str = "allowed-external-ip-cidrs";
 /// `--iptables-access`

@@ -32,6 +32,8 @@ pub struct FlagOnly {
     pub ipvs_drain_limit: GoDuration,
     /// `--inspect-socket`
     pub inspect_socket: String,
+    /// `--status-page`
+    pub status_page: bool,
     /// `--shadow`, with `--shadow-settle-time` and `--shadow-bind-address`
     pub shadow: Option<GivenShadow>,
 }
@@ -56,6 +58,7 @@ impl Default for FlagOnly {
             iptables_access: access_name(AccessPolicy::default()).to_owned(),
             ipvs_drain_limit: GoDuration::ZERO,
             inspect_socket: String::new(),
+            status_page: true,
             shadow: None,
         }
     }
@@ -71,6 +74,7 @@ impl FlagOnly {
             iptables_access: line.text(flags::IPTABLES_ACCESS),
             ipvs_drain_limit: line.duration(flags::IPVS_DRAIN_LIMIT),
             inspect_socket: line.text(flags::INSPECT_SOCKET),
+            status_page: line.is_on(flags::STATUS_PAGE),
             shadow: line.is_on(flags::SHADOW).then(|| GivenShadow {
                 settle_time: line.duration(flags::SHADOW_SETTLE_TIME),
                 bind_address: line.text(flags::SHADOW_BIND_ADDRESS),

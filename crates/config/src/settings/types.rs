@@ -72,6 +72,8 @@ pub struct Settings {
     pub iptables_access: AccessPolicy,
     /// The unix socket on which questions are answered, if there is one.
     pub inspect_socket: Option<PathBuf>,
+    /// Whether there is a page for people on the metrics address.
+    pub status_page: bool,
     /// Another proxy serves, and this one only looks.
     pub shadow: Option<ShadowSettings>,
 }

@@ -11,10 +11,14 @@ use std::time::Duration;
 use ferrule_model::IpFamily;
 use serde::Serialize;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
-use super::{BlockingResponse, Handler, Method, Request, Response};
+use super::{BlockingResponse, EventStream, Handler, MakeMessage, Method, Request, Response};
 use crate::questions::query::{self, Parameters};
-use crate::questions::{DiffAnswer, QuestionError, diff, explain, kernel, plan, status};
+use crate::history::History;
+use crate::questions::{
+    DiffAnswer, QuestionError, diff, explain, history, kernel, plan, service, services, status,
+};
 use crate::run::{InspectError, Inspector, Snapshot};
 
 /// How all of its paths begin.
@@ -24,6 +28,8 @@ const PREFIX: &str = "/ferrule/v1/";
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// More frontends than this are not listed on the metrics address.
 const MAX_FRONTENDS: usize = 1000;
+/// More clients than this do not listen to events at a time.
+const MAX_STREAMS: usize = 8;
 /// What a sync leaves for packets under way is gone after this.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 /// A cluster that changes all the time is compared as it is after this many readings.
@@ -43,25 +49,48 @@ enum Surface {
 pub struct InspectHandler {
     inspector: Inspector,
     surface: Surface,
+    history: Arc<History>,
     /// Held while the kernel is read.
     reading: Arc<Mutex<()>>,
+    streams: Arc<Semaphore>,
 }
 
 impl InspectHandler {
     /// For the unix socket.
-    pub fn on_socket(inspector: Inspector) -> Self {
-        Self { inspector, surface: Surface::Socket, reading: Arc::default() }
+    pub fn on_socket(inspector: Inspector, history: Arc<History>) -> Self {
+        Self::new(inspector, history, Surface::Socket)
     }
 
     /// For the metrics address.
-    pub fn on_network(inspector: Inspector) -> Self {
-        Self { inspector, surface: Surface::Network, reading: Arc::default() }
+    pub fn on_network(inspector: Inspector, history: Arc<History>) -> Self {
+        Self::new(inspector, history, Surface::Network)
+    }
+
+    fn new(inspector: Inspector, history: Arc<History>, surface: Surface) -> Self {
+        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
+        Self { inspector, surface, history, reading: Arc::default(), streams }
+    }
+
+    fn stream(&self) -> Result<EventStream, Response> {
+        let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
+            return Err(problem(503, "too many clients listen already, ask /ferrule/v1/history instead"));
+        };
+        let history = Arc::clone(&self.history);
+        let message = MakeMessage(Box::new(move || history::summary(&history)));
+        Ok(EventStream { changes: self.history.subscribe(), message, permit })
     }
 }
 
 impl Handler for InspectHandler {
     fn handle(&self, _: &Request) -> Response {
-        problem(404, "no such page; there are status, plan, explain and diff")
+        problem(404, "no such page; there are status, services, service, plan, explain, diff, history and events")
+    }
+
+    fn events(&self, request: &Request) -> Option<Result<EventStream, Response>> {
+        (request.path.strip_prefix(PREFIX)? == "events").then(|| match request.method {
+            Method::Get => self.stream(),
+            Method::Put | Method::Delete | Method::Other => Err(only_get()),
+        })
     }
 
     fn handle_blocking(&self, request: &Request) -> Option<BlockingResponse> {
@@ -70,9 +99,11 @@ impl Handler for InspectHandler {
         let is_get = request.method == Method::Get;
         let handler = self.clone();
         Some(Box::new(move |is_cancelled| {
+            if !is_get {
+                return only_get();
+            }
             let asking = Asking { handler: &handler, parameters: &parameters, is_cancelled };
             match asking.answer(question) {
-                _ if !is_get => problem(405, "questions are asked with GET"),
                 Ok(response) => response,
                 Err(NoAnswer::Question(error)) => problem(400, &error.to_string()),
                 Err(NoAnswer::Loop(error)) => problem(503, &error.to_string()),
@@ -92,6 +123,9 @@ enum Question {
     Plan,
     Explain,
     Diff,
+    Services,
+    Service,
+    History,
 }
 
 impl Question {
@@ -101,6 +135,9 @@ impl Question {
             "plan" => Some(Self::Plan),
             "explain" => Some(Self::Explain),
             "diff" => Some(Self::Diff),
+            "services" => Some(Self::Services),
+            "service" => Some(Self::Service),
+            "history" => Some(Self::History),
             _ => None,
         }
     }
@@ -139,7 +176,26 @@ impl Asking<'_> {
             Question::Plan => self.plan(),
             Question::Explain => self.explain(),
             Question::Diff => self.diff(),
+            Question::Services => self.services(),
+            Question::Service => self.service(),
+            Question::History => {
+                query::bare_question(self.parameters)?;
+                Ok(page(&history::answer(&self.handler.history)))
+            }
         }
+    }
+
+    fn services(&self) -> Result<Response, NoAnswer> {
+        let question = query::services_question(self.parameters)?;
+        // The snapshot is gone before the answer is written: a change must not copy the cluster meanwhile.
+        let answer = services::answer(&self.snapshot()?, &question);
+        Ok(page(&answer))
+    }
+
+    fn service(&self) -> Result<Response, NoAnswer> {
+        let name = query::service_question(self.parameters)?;
+        let answer = service::answer(&self.snapshot()?, &name)?;
+        Ok(page(&answer))
     }
 
     fn snapshot(&self) -> Result<Snapshot, InspectError> {
@@ -250,9 +306,13 @@ fn was_just_synced(snapshot: &Snapshot) -> bool {
 
 fn page(answer: &impl Serialize) -> Response {
     match serde_json::to_string_pretty(answer) {
-        Ok(text) => Response::json(200, text + "\n"),
+        Ok(text) => Response::json(200, text + "\n").with("cache-control", "no-store"),
         Err(error) => problem(500, &error.to_string()),
     }
+}
+
+fn only_get() -> Response {
+    problem(405, "questions are asked with GET").with("allow", "GET, HEAD")
 }
 
 fn problem(status: u16, text: &str) -> Response {

@@ -1,8 +1,10 @@
 //! Requests, responses and handlers, independent of the wire.
 
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 use hyper::body::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// A request, read completely.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,10 +104,36 @@ impl Response {
 /// Makes a response on a thread of its own, because it takes its time. The flag is set when the client is gone.
 pub type BlockingResponse = Box<dyn FnOnce(&AtomicBool) -> Response + Send>;
 
+/// Events for as long as a client listens. There is at most one message between two others of [`super::event_stream`]'s interval,
+/// however much happens, so that nothing piles up for a slow reader.
+#[derive(Debug)]
+pub struct EventStream {
+    /// Wakes when there is something new.
+    pub changes: watch::Receiver<u64>,
+    /// Makes the message, which is one line.
+    pub message: MakeMessage,
+    /// Released when the client is gone.
+    pub permit: OwnedSemaphorePermit,
+}
+
+/// Makes a message at the moment it is sent.
+pub struct MakeMessage(pub Box<dyn Fn() -> String + Send + Sync>);
+
+impl fmt::Debug for MakeMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MakeMessage")
+    }
+}
+
 /// Responds to the requests of one port.
 pub trait Handler: Send + Sync + 'static {
     /// Responds at once: all connections of the thread wait for it.
     fn handle(&self, request: &Request) -> Response;
+
+    /// A response without an end, if that is what is asked for; or why there is none now.
+    fn events(&self, _: &Request) -> Option<Result<EventStream, Response>> {
+        None
+    }
 
     /// The response, if it is one that other requests must not wait for.
     fn handle_blocking(&self, _: &Request) -> Option<BlockingResponse> {

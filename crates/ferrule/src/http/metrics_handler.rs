@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use super::connections::{Connections, PortKind};
 use super::scrape::{ScrapeBody, ScrapeCache};
 use super::{
-    BlockingResponse, Handler, InspectHandler, Method, Request, Response, debug, flagz, pprof, statusz,
+    BlockingResponse, EventStream, Handler, InspectHandler, Method, Request, Response, debug, flagz, pprof,
+    status_page, statusz,
 };
 use crate::logging::LogHandle;
 use crate::run::Inspector;
@@ -32,6 +33,8 @@ pub struct PageOptions {
     pub started: (Timestamp, Instant),
     /// Asks the loop, for `/ferrule/v1/…`.
     pub inspector: Option<Inspector>,
+    /// Whether there is a page for people.
+    pub status_page: bool,
 }
 
 /// Handles requests to the metrics port.
@@ -54,7 +57,8 @@ impl MetricsHandler {
         log: LogHandle,
         connections: Arc<Connections>,
     ) -> Self {
-        let inspect = options.inspector.clone().map(InspectHandler::on_network);
+        let inspect = options.inspector.clone();
+        let inspect = inspect.map(|inspector| InspectHandler::on_network(inspector, Arc::clone(&status.history)));
         let (scrape, pings) = (ScrapeCache::default(), Mutex::new(0));
         Self { status, options, log, connections, scrape, inspect, pings }
     }
@@ -145,11 +149,16 @@ impl Handler for MetricsHandler {
             "/statusz" if options.statusz => {
                 statusz::page(request, options.started.0, options.started.1.elapsed())
             }
+            path if options.status_page && status_page::is_below(path) => status_page::page(request),
             _ if options.profiling => debug::page(request, &self.log)
                 .or_else(|| pprof::page(request))
                 .unwrap_or_else(Response::not_found),
             _ => Response::not_found(),
         }
+    }
+
+    fn events(&self, request: &Request) -> Option<Result<EventStream, Response>> {
+        self.inspect.as_ref().filter(|_| self.options.status_page)?.events(request)
     }
 
     fn handle_blocking(&self, request: &Request) -> Option<BlockingResponse> {

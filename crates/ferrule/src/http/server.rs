@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -27,7 +27,8 @@ use tracing::warn;
 
 use super::connections::{ConnectionGuard, ConnectionPermit, Connections, PortKind};
 use super::guarded_stream::GuardedStream;
-use super::{BlockingResponse, Handler, Method, Request, Response};
+use super::event_stream::{self, Body};
+use super::{BlockingResponse, EventStream, Handler, Method, Request, Response};
 use crate::panics::{Panicked, contained, contained_future};
 
 /// How long a client may take to send a request, and may be idle after a response.
@@ -118,13 +119,19 @@ impl Server {
         &self,
         request: hyper::Request<Incoming>,
         guard: &ConnectionGuard,
-    ) -> hyper::Response<Full<Bytes>> {
+    ) -> hyper::Response<Body> {
         let request = read_request(request).await;
         // Other connections take their turn, however many requests are pipelined on this one.
         tokio::task::yield_now().await;
-        let response = match request {
-            Some(request) => self.handle(&request, guard).await,
-            None => Response::text(413, "request body too large\n"),
+        let events = request.as_ref().and_then(|request| self.events(request));
+        let response = match (events, request) {
+            (Some(Ok(stream)), _) => {
+                guard.response_started(0);
+                return to_hyper(event_stream::head(), Body::events(stream));
+            }
+            (Some(Err(response)), _) => response,
+            (None, Some(request)) => self.handle(&request, guard).await,
+            (None, None) => Response::text(413, "request body too large\n"),
         };
         let response = if self.connections.reserve_memory(self.kind, response.body.len()) {
             response
@@ -132,7 +139,15 @@ impl Server {
             Response::text(503, "too many responses are waiting to be read\n")
         };
         guard.response_started(response.body.len());
-        to_hyper(response)
+        let body = Body::whole(response.body.clone());
+        to_hyper(response, body)
+    }
+
+    fn events(&self, request: &Request) -> Option<Result<EventStream, Response>> {
+        contained(|| self.handler.events(request)).unwrap_or_else(|panicked| {
+            panicked.log(&request.path);
+            Some(Err(Response::text(500, "the handler of this page failed\n")))
+        })
     }
 
     async fn handle(&self, request: &Request, guard: &ConnectionGuard) -> Response {
@@ -224,9 +239,9 @@ fn is_gzip(coding: &str) -> bool {
         || name.trim() == "gzip" && weight.replace(' ', "").starts_with("q=0.")
 }
 
-fn to_hyper(response: Response) -> hyper::Response<Full<Bytes>> {
-    let Response { status, headers, body } = response;
-    let mut response = hyper::Response::new(Full::new(body));
+fn to_hyper(response: Response, body: Body) -> hyper::Response<Body> {
+    let Response { status, headers, body: _ } = response;
+    let mut response = hyper::Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in headers {
         if let Ok(value) = HeaderValue::from_str(&value) {

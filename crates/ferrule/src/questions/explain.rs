@@ -198,7 +198,7 @@ fn member(endpoint: &EndpointReasons, scope: PoolScope) -> PoolMember {
     }
 }
 
-fn listed(conditions: Conditions) -> String {
+pub(super) fn listed(conditions: Conditions) -> String {
     let Conditions { ready, serving, terminating } = conditions;
     let named = [(ready, "ready"), (serving && !ready, "serving"), (terminating, "terminating")];
     let named: Vec<&str> = named.into_iter().filter_map(|(holds, name)| holds.then_some(name)).collect();

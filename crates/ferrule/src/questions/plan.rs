@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ferrule_model::{IpFamily, ServicePortName};
-use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, FrontendKind, Pool, PoolId};
+use ferrule_plan::{FamilyPlan, Frontend, FrontendKey, FrontendKind, Pool, PoolId, Rules};
 
 use super::{FrontendRow, PlanAnswer, PoolRow, RuleRow};
 use crate::run::Snapshot;
@@ -69,18 +69,20 @@ fn frontend_row(
     plan: &FamilyPlan,
     (key, frontend): (&FrontendKey, &Frontend),
 ) -> FrontendRow {
-    let rules = frontend.rules(key, &plan.node);
-    let rules = rules.iter().map(|(from, then)| RuleRow { from: from.to_string(), then: then.to_string() });
     FrontendRow {
         family: family.to_string(),
         frontend: key.to_string(),
         service: frontend.owner.to_string(),
         kind: kind(&frontend.kind).to_owned(),
-        rules: rules.collect(),
+        rules: rule_rows(&frontend.rules(key, &plan.node)),
     }
 }
 
-fn kind(kind: &FrontendKind) -> &'static str {
+pub(super) fn rule_rows(rules: &Rules) -> Vec<RuleRow> {
+    rules.iter().map(|(from, then)| RuleRow { from: from.to_string(), then: then.to_string() }).collect()
+}
+
+pub(super) fn kind(kind: &FrontendKind) -> &'static str {
     match kind {
         FrontendKind::ClusterIp => "ClusterIP",
         FrontendKind::LoadBalancer { .. } => "LoadBalancer",

@@ -3,9 +3,17 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use ferrule_model::parse_ip;
+use ferrule_model::{ServiceName, parse_ip};
 
-use super::{ExplainQuestion, Origin, PlanQuestion, QuestionError, Target};
+use super::{
+    ExplainQuestion, Origin, PlanQuestion, QuestionError, ServiceState, ServicesQuestion, Target,
+};
+
+/// More Services than these are not in one page, whatever is asked for.
+const MAX_PAGE: usize = 500;
+const DEFAULT_PAGE: usize = 50;
+/// The longest name that there can be, and more.
+const MAX_SEARCH_BYTES: usize = 400;
 
 /// Parameters of a query, decoded.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +47,9 @@ impl Parameters {
     fn only(&self, names: &[&str]) -> Result<(), QuestionError> {
         match self.0.iter().find(|(name, _)| !names.contains(&name.as_str())) {
             None => Ok(()),
+            Some((name, _)) if names.is_empty() => {
+                Err(QuestionError(format!("there is no parameter {name:?} here, or any other")))
+            }
             Some((name, _)) => {
                 Err(QuestionError(format!("there is no parameter {name:?}, only {}", names.join(", "))))
             }
@@ -82,6 +93,42 @@ pub fn plan_question(parameters: &Parameters) -> Result<PlanQuestion, QuestionEr
         address: parameters.get("address").map(address).transpose()?,
         limit: parameters.get("limit").map(number).transpose()?,
     })
+}
+
+/// Reads a question about the list of Services.
+pub fn services_question(parameters: &Parameters) -> Result<ServicesQuestion, QuestionError> {
+    parameters.only(&["search", "namespace", "state", "offset", "limit"])?;
+    let number = |name: &str, default: usize| match parameters.get(name).filter(|text| !text.is_empty()) {
+        None => Ok(default),
+        Some(text) => text.parse().map_err(|_| QuestionError(format!("{name}={text:?} is not a number"))),
+    };
+    let search = parameters.get("search").unwrap_or_default().trim().to_lowercase();
+    if search.len() > MAX_SEARCH_BYTES {
+        return Err(QuestionError(format!("a search is at most {MAX_SEARCH_BYTES} bytes long")));
+    }
+    let text = |name: &str| parameters.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    Ok(ServicesQuestion {
+        search,
+        namespace: text("namespace"),
+        state: parameters.get("state").filter(|text| !text.is_empty()).map(ServiceState::parse).transpose()?,
+        offset: number("offset", 0)?,
+        limit: number("limit", DEFAULT_PAGE)?.clamp(1, MAX_PAGE),
+    })
+}
+
+/// Reads the name of the one Service that is asked about.
+pub fn service_question(parameters: &Parameters) -> Result<ServiceName, QuestionError> {
+    parameters.only(&["service"])?;
+    let text = parameters.get("service").unwrap_or_default();
+    if text.split_once('/').is_none_or(|(namespace, name)| namespace.is_empty() || name.is_empty()) {
+        return Err(QuestionError::new("the parameter \"service\" is missing: NAMESPACE/NAME"));
+    }
+    Ok(ServiceName::new(text))
+}
+
+/// Checks a question without parameters.
+pub fn bare_question(parameters: &Parameters) -> Result<(), QuestionError> {
+    parameters.only(&[])
 }
 
 /// Checks a question about differences.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrule_backends::metrics::Sample;
-use ferrule_backends::{BackendError, SyncOutcome, SyncReport};
-use ferrule_model::{Diagnostic, IpFamily, Node, Timestamp};
+use ferrule_backends::{BackendError, Drift, Rejected, SyncOutcome, SyncReport};
+use ferrule_model::{Diagnostic, IpFamily, Node, ObjectKind, Timestamp, with_causes};
 use ferrule_plan::{FamilyPlan, PlanDelta};
 
 use crate::events;
 use crate::health::{Eligibility, Moment, ServiceHealth};
+use crate::history::{Happened, NotableKind};
 use crate::http::{ListenAddresses, ServiceChecks};
 use crate::metrics::SyncKind;
 use crate::notify;
@@ -51,11 +52,15 @@ impl Observer {
     /// A Service changed; so many are to be synced now.
     pub fn service_changed(&self, pending: usize) {
         self.status.metrics.service_changed(self.families.len(), pending);
+        self.status.history.changed();
     }
 
     /// An EndpointSlice changed, and something is to be synced for it or not.
     pub fn slice_changed(&self, is_pending: bool) {
         self.status.metrics.slice_changed(is_pending);
+        if is_pending {
+            self.status.history.changed();
+        }
     }
 
     /// This is what is known of the Node now.
@@ -69,6 +74,7 @@ impl Observer {
     pub fn diagnosed(&self, diagnostic: &Diagnostic) {
         self.status.metrics.diagnosed(diagnostic.kind);
         self.status.events.record(events::invalid_field(diagnostic, self.status.events.node()));
+        self.note(NotableKind::Refusal, None, &diagnostic.to_string());
     }
 
     /// A sync was asked for.
@@ -93,17 +99,24 @@ impl Observer {
         report.samples.iter().for_each(|sample| metrics.record(sample));
         // Rules that were rejected are failures, though the rest was written.
         report.rejected.iter().for_each(|_| metrics.count_failure(family));
+        self.rejected(family, &report.rejected);
+        self.status.history.synced(family, report.written + report.removed, took);
         self.status.set_quarantined(family, report.quarantined);
     }
 
     /// It was the first one.
     pub fn first_sync(&self, family: IpFamily, report: &SyncReport) {
         self.status.metrics.started(family, report.written);
+        let text = format!("first sync: {}, {} objects written", report.outcome.name(), report.written);
+        self.note(NotableKind::Started, Some(family), &text);
     }
 
-    /// It was a repair.
-    pub fn repaired(&self, family: IpFamily) {
+    /// It was a repair, and this is known of the damage.
+    pub fn repaired(&self, family: IpFamily, drift: Option<&Drift>) {
         self.status.metrics.repaired(family);
+        let text = drift.map_or("rules were not as planned", |drift| &drift.what);
+        let by = drift.and_then(|drift| drift.by.as_deref());
+        self.status.history.note(&Happened { kind: NotableKind::Repair, family: Some(family), text, by });
     }
 
     /// A family's sync failed.
@@ -111,6 +124,17 @@ impl Observer {
         self.status.metrics.sync_ended(family, kind, took);
         self.status.metrics.count_failure(family);
         error.findings.samples.iter().for_each(|sample| self.status.metrics.record(sample));
+        self.rejected(family, &error.findings.rejected);
+        self.note(NotableKind::Failure, Some(family), &with_causes(error));
+    }
+
+    /// A kind of objects can no longer be watched, or can be watched again.
+    pub fn reachable(&self, kind: ObjectKind, is_reachable: bool) {
+        if is_reachable {
+            self.note(NotableKind::Recovery, None, &format!("{kind} objects can be watched again"));
+        } else {
+            self.note(NotableKind::Outage, None, &format!("{kind} objects cannot be watched"));
+        }
     }
 
     /// Values that are recorded whatever became of a sync.
@@ -168,6 +192,16 @@ impl Observer {
                 self.status.metrics.programmed(family, latency);
             }
         }
+    }
+
+    fn rejected(&self, family: IpFamily, rejected: &[Rejected]) {
+        for Rejected { what, reason, .. } in rejected.iter().filter(|rejected| !rejected.is_repeated) {
+            self.note(NotableKind::Refusal, Some(family), &format!("rules of {what} were rejected: {reason}"));
+        }
+    }
+
+    fn note(&self, kind: NotableKind, family: Option<IpFamily>, text: &str) {
+        self.status.history.note(&Happened { kind, family, text, by: None });
     }
 
     /// NodePorts, and with them health checks, are served on other addresses.

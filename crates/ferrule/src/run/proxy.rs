@@ -319,6 +319,7 @@ impl Proxy {
                 let drift = drift.or(found.as_ref());
                 state.status.repaired(drift);
                 self.repairs.log(family, drift, report.written, *took);
+                self.observer.repaired(family, drift);
             }
             Repair::None => log_success(family, purpose, report, *took),
         }
@@ -337,7 +338,6 @@ impl Proxy {
             self.observer.reset_health_checks(family, plan);
         }
         if repair != Repair::None {
-            self.observer.repaired(family);
             missed.get_or_insert_default();
         }
         self.observer.in_sync(family, plan, delta);
@@ -348,11 +348,16 @@ impl Proxy {
 
     /// A kind can no longer be watched, or can be watched again.
     pub(super) fn set_reachable(&mut self, kind: ObjectKind, is_reachable: bool) {
+        let was_reachable = !self.unreachable.contains_key(&kind);
+        if is_reachable == was_reachable {
+            return;
+        }
         if is_reachable {
             self.unreachable.remove(&kind);
         } else {
-            self.unreachable.entry(kind).or_insert_with(Moment::now);
+            self.unreachable.insert(kind, Moment::now());
         }
+        self.observer.reachable(kind, is_reachable);
     }
 
     /// What is known now.

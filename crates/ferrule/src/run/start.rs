@@ -244,6 +244,7 @@ impl Starting {
             profiling: settings.profiling,
             started: process::started(),
             inspector: Some(Inspector::new(self.events_tx.clone())),
+            status_page: settings.status_page,
         };
         let connections = Arc::clone(&http.connections);
         let handler = MetricsHandler::new(Arc::clone(status), options, self.log.clone(), connections);
@@ -255,7 +256,8 @@ impl Starting {
     fn serve_questions(&self, http: &HttpRuntime) -> Option<InspectSocket> {
         let path = self.settings.inspect_socket.clone()?;
         let inspector = Inspector::new(self.events_tx.clone());
-        Some(InspectSocket::serve(path, InspectHandler::on_socket(inspector), http))
+        let handler = InspectHandler::on_socket(inspector, Arc::clone(&self.status.history));
+        Some(InspectSocket::serve(path, handler, http))
     }
 
     fn flow_cleaner(&self) -> Result<FlowCleaner, StartError> {

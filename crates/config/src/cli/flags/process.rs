@@ -107,6 +107,16 @@ pub const FLAGS: &[Flag] = &[
         doc: "Where metrics are served with --shadow, instead of metricsBindAddress.",
     },
     Flag {
+        name: "status-page",
+        short: None,
+        kind: FlagKind::Bool,
+        default: "true",
+        field: "",
+        with_config_file: WithConfigFile::Counts,
+        lifecycle: Lifecycle::Current,
+        doc: "Serve a page for people at /ferrule/ on the metrics address. It is read-only, and shows what /ferrule/v1/ answers.",
+    },
+    Flag {
         name: "hostname-override",
         short: None,
         kind: FlagKind::Text,

@@ -20,6 +20,7 @@ fn handler(profiling: bool) -> MetricsHandler {
         profiling,
         started: (Timestamp::UNIX_EPOCH, Instant::now()),
         inspector: None,
+        status_page: true,
     };
     MetricsHandler::new(Arc::new(status), options, LogHandle::default(), Arc::new(Connections::new(64)))
 }
