@@ -15,7 +15,7 @@ pub struct ServiceSummary {
     pub ports: usize,
     /// Those that have no endpoint anywhere that traffic could go to.
     pub ports_without_endpoints: usize,
-    /// The endpoints of all ports, usable or not; one that serves two ports counts twice.
+    /// The endpoints, usable or not, of the port that has most.
     pub endpoints: usize,
 }
 
@@ -26,7 +26,7 @@ impl FamilyPlan {
         Some(ServiceSummary {
             ports: ports.len(),
             ports_without_endpoints: ports.iter().filter(|port| !port.available.any).count(),
-            endpoints: ports.iter().map(|port| port.endpoints).sum(),
+            endpoints: ports.iter().map(|port| port.endpoints).max().unwrap_or(0),
         })
     }
 

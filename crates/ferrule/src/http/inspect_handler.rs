@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::{BlockingResponse, EventStream, Handler, MakeMessage, Method, Request, Response};
-use crate::questions::query::{self, Parameters};
 use crate::history::History;
+use crate::questions::query::{self, Parameters};
 use crate::questions::{
     DiffAnswer, QuestionError, diff, explain, history, kernel, plan, service, services, status,
 };
@@ -83,7 +83,10 @@ impl InspectHandler {
 
 impl Handler for InspectHandler {
     fn handle(&self, _: &Request) -> Response {
-        problem(404, "no such page; there are status, services, service, plan, explain, diff, history and events")
+        problem(
+            404,
+            "no such page; there are status, services, service, plan, explain, diff, history and events",
+        )
     }
 
     fn events(&self, request: &Request) -> Option<Result<EventStream, Response>> {

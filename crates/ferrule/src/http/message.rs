@@ -113,6 +113,7 @@ pub struct EventStream {
     /// Makes the message, which is one line.
     pub message: MakeMessage,
     /// Released when the client is gone.
+    #[expect(dead_code, reason = "released when dropped")]
     pub permit: OwnedSemaphorePermit,
 }
 

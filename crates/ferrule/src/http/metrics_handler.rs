@@ -58,7 +58,8 @@ impl MetricsHandler {
         connections: Arc<Connections>,
     ) -> Self {
         let inspect = options.inspector.clone();
-        let inspect = inspect.map(|inspector| InspectHandler::on_network(inspector, Arc::clone(&status.history)));
+        let inspect =
+            inspect.map(|inspector| InspectHandler::on_network(inspector, Arc::clone(&status.history)));
         let (scrape, pings) = (ScrapeCache::default(), Mutex::new(0));
         Self { status, options, log, connections, scrape, inspect, pings }
     }

@@ -26,8 +26,8 @@ use tokio::task::JoinSet;
 use tracing::warn;
 
 use super::connections::{ConnectionGuard, ConnectionPermit, Connections, PortKind};
-use super::guarded_stream::GuardedStream;
 use super::event_stream::{self, Body};
+use super::guarded_stream::GuardedStream;
 use super::{BlockingResponse, EventStream, Handler, Method, Request, Response};
 use crate::panics::{Panicked, contained, contained_future};
 

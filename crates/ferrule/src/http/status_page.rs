@@ -84,11 +84,16 @@ mod tests {
 
     #[test]
     fn files_come_with_a_strict_policy_and_nothing_else_is_there() {
-        for path in ["/ferrule/", "/ferrule/page.css", "/ferrule/app.js", "/ferrule/../etc/passwd", "/ferrule/x"] {
+        for path in
+            ["/ferrule/", "/ferrule/page.css", "/ferrule/app.js", "/ferrule/../etc/passwd", "/ferrule/x"]
+        {
             let response = page(&Request::get(path));
             let is_file = ASSETS.iter().any(|asset| path.ends_with(asset.name)) || path == "/ferrule/";
             assert_eq!(response.status, if is_file { 200 } else { 404 }, "{path}");
-            assert!(header(&response, "content-security-policy").starts_with("default-src 'none'; script-src 'self';"));
+            assert!(
+                header(&response, "content-security-policy")
+                    .starts_with("default-src 'none'; script-src 'self';")
+            );
             assert_eq!(header(&response, "x-content-type-options"), "nosniff");
             assert_eq!(header(&response, "referrer-policy"), "no-referrer");
             assert!(response.headers.iter().all(|(name, _)| !name.starts_with("access-control-")));
@@ -106,9 +111,15 @@ mod tests {
         assert!(bytes < 100 << 10, "{bytes} bytes");
         for asset in &ASSETS {
             let text = asset.text.replace("http://www.w3.org/2000/svg", "");
-            for banned in
-                ["http://", "https://", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
-            {
+            for banned in [
+                "http://",
+                "https://",
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+            ] {
                 assert!(!text.contains(banned), "{}: {banned}", asset.name);
             }
             let inline = [" style=", " onclick=", " onload=", "<script>", "<style", "href=\"/", "src=\"/"];

@@ -12,8 +12,10 @@ pub fn answer(history: &History) -> Value {
     let now = Instant::now();
     let (kept, bucket) = history.kept(now);
     let Kept { totals, in_sync, buckets, events, refusals } = kept;
-    let buckets: Vec<Value> =
-        buckets.iter().map(|(number, counts)| bucket_row((bucket - number) * BUCKET.as_secs(), counts)).collect();
+    let buckets: Vec<Value> = buckets
+        .iter()
+        .map(|(number, counts)| bucket_row((bucket - number) * BUCKET.as_secs(), counts))
+        .collect();
     let rows = |events: &std::collections::VecDeque<Notable>| -> Vec<Value> {
         events.iter().rev().map(|event| event_row(event, now)).collect()
     };

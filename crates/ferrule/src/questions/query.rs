@@ -5,9 +5,7 @@ use std::net::IpAddr;
 
 use ferrule_model::{ServiceName, parse_ip};
 
-use super::{
-    ExplainQuestion, Origin, PlanQuestion, QuestionError, ServiceState, ServicesQuestion, Target,
-};
+use super::{ExplainQuestion, Origin, PlanQuestion, QuestionError, ServiceState, ServicesQuestion, Target};
 
 /// More Services than these are not in one page, whatever is asked for.
 const MAX_PAGE: usize = 500;
@@ -110,7 +108,11 @@ pub fn services_question(parameters: &Parameters) -> Result<ServicesQuestion, Qu
     Ok(ServicesQuestion {
         search,
         namespace: text("namespace"),
-        state: parameters.get("state").filter(|text| !text.is_empty()).map(ServiceState::parse).transpose()?,
+        state: parameters
+            .get("state")
+            .filter(|text| !text.is_empty())
+            .map(ServiceState::parse)
+            .transpose()?,
         offset: number("offset", 0)?,
         limit: number("limit", DEFAULT_PAGE)?.clamp(1, MAX_PAGE),
     })

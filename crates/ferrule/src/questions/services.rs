@@ -103,7 +103,7 @@ pub struct ServiceRow {
     pub cluster_ips: Vec<String>,
     /// Each port, such as `http 80:30080/tcp`: its name, number, node port, protocol.
     pub ports: Vec<String>,
-    /// The endpoints of all ports, usable or not, in the family that has most.
+    /// The endpoints, usable or not, of the port and family that has most.
     pub endpoints: usize,
     /// Ports without an endpoint that traffic could go to.
     pub ports_without_endpoints: usize,
@@ -172,8 +172,7 @@ impl ServicesQuestion {
 
 /// Whether a text contains another one that is in small letters.
 fn contains(text: &str, wanted: &str) -> bool {
-    text.contains(wanted)
-        || text.chars().any(char::is_uppercase) && text.to_lowercase().contains(wanted)
+    text.contains(wanted) || text.chars().any(char::is_uppercase) && text.to_lowercase().contains(wanted)
 }
 
 fn addresses(service: &Service) -> impl Iterator<Item = IpAddr> {
@@ -233,7 +232,11 @@ impl<'a> States<'a> {
     }
 
     /// One for each family that the Service and this node have; `None` if it is not planned there yet.
-    fn summaries(&self, name: &ServiceName, service: &Service) -> impl Iterator<Item = Option<ServiceSummary>> {
+    fn summaries(
+        &self,
+        name: &ServiceName,
+        service: &Service,
+    ) -> impl Iterator<Item = Option<ServiceSummary>> {
         let families = &self.snapshot.plan.families;
         let is_asked_for = |family| service.cluster_ips.get(family).is_some();
         IpFamily::BOTH

@@ -196,7 +196,11 @@ impl Observer {
 
     fn rejected(&self, family: IpFamily, rejected: &[Rejected]) {
         for Rejected { what, reason, .. } in rejected.iter().filter(|rejected| !rejected.is_repeated) {
-            self.note(NotableKind::Refusal, Some(family), &format!("rules of {what} were rejected: {reason}"));
+            self.note(
+                NotableKind::Refusal,
+                Some(family),
+                &format!("rules of {what} were rejected: {reason}"),
+            );
         }
     }
 

@@ -29,8 +29,8 @@ export function chart(title, { row, minutes, bucketSeconds }, layers, { unit = n
     : `at most ${unit(highest)} in the last ${minutes} minutes`;
   return h('figure', { class: 'chart' },
     h('figcaption', {}, h('strong', {}, title), h('span', { class: 'quiet' }, words)),
-    bars(row, layers, highest, `${title}: ${words}`),
-    h('div', { class: 'axis', 'aria-hidden': 'true' }, h('span', {}, `${minutes} min ago`), h('span', {}, `top: ${unit(highest)}`), h('span', {}, 'now')),
+    h('div', { class: 'plot' }, bars(row, layers, highest, `${title}: ${words}`), highest > 0 && h('span', { class: 'top', 'aria-hidden': 'true' }, unit(highest))),
+    h('div', { class: 'axis', 'aria-hidden': 'true' }, h('span', {}, `${minutes} min ago`), h('span', {}, 'now')),
     layers.length > 1 && h('ul', { class: 'legend' }, layers.map(([, name, words]) => h('li', {}, h('span', { class: `swatch ${name}`, 'aria-hidden': 'true' }), words))),
     asTable(title, row, layers, { minutes, unit, combine }));
 }

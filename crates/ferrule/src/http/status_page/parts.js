@@ -73,6 +73,6 @@ export function eventRow(event) {
   const text = event.by ? [event.text, h('span', { class: 'by' }, ` by ${event.by}`)] : event.text;
   return h('tr', { 'data-key': `${event.at} ${event.kind} ${event.text}` },
     h('td', { class: 'when' }, h('time', { datetime: event.at, title: event.at }, ago(event.secondsAgo))),
-    cell(chip(event.kind, event.kind)), cell(event.family ?? ''), h('td', { class: 'wide' }, text));
+    cell(chip(event.kind, event.kind)), cell(event.family ?? '–'), h('td', { class: 'wide all' }, text));
 }
 export const EVENT_HEADS = ['When', 'Kind', 'Family', 'What'];

@@ -41,7 +41,7 @@ function asked({ service: name, spec }) {
 
 function family({ family: name, ports }) {
   return h('section', { class: 'family' }, ports.map((port) => card(`${name}, ${port.port} (${port.protocol})`,
-    port.notes.length > 0 && h('ul', {}, port.notes.map((note) => h('li', {}, note))),
+    port.notes.map((note) => h('p', { class: 'quiet' }, note)),
     h('h3', {}, 'Frontends'),
     port.frontends.length
       ? table(`Frontends of ${port.port}, ${name}`, ['Frontend', 'Kind', 'From', 'Then', 'Why'], port.frontends.flatMap(frontend))

@@ -52,7 +52,7 @@ function row(service) {
     cell(stateChip(service.state)),
     cell(service.clusterIps.map((ip) => h('span', { class: 'each' }, ip))),
     cell(service.ports.map((port) => h('span', { class: 'each' }, port))),
-    amount(without ? `${number(service.endpoints)} (${plural(without, 'port')} without)` : service.endpoints));
+    amount(without && service.endpoints ? `${number(service.endpoints)} (${plural(without, 'port')} without)` : service.endpoints));
 }
 
 function pager(parameters, list) {
