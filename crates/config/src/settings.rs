@@ -108,7 +108,7 @@ impl Settings {
             iptables_access: own_flags::iptables_access(given, problems),
             inspect_socket: own_flags::inspect_socket(given),
             shadow: None,
-            status_page: given.status_page,
+            status_page: own_flags::status_page(given),
         }
     }
 }

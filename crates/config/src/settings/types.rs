@@ -73,7 +73,7 @@ pub struct Settings {
     /// The unix socket on which questions are answered, if there is one.
     pub inspect_socket: Option<PathBuf>,
     /// Whether there is a page for people on the metrics address.
-    pub status_page: bool,
+    pub status_page: StatusPage,
     /// Another proxy serves, and this one only looks.
     pub shadow: Option<ShadowSettings>,
 }
@@ -83,6 +83,15 @@ pub struct Settings {
 pub struct ShadowSettings {
     /// How long a difference must last.
     pub settle_time: Duration,
+}
+
+/// Whether there is a page for people on the metrics address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusPage {
+    /// There is.
+    Served,
+    /// There is none.
+    Off,
 }
 
 /// How the log is written.

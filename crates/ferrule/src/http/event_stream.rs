@@ -44,7 +44,9 @@ impl Body {
 
 /// The head of the response.
 pub fn head() -> Response {
-    Response::new("text/event-stream", 200, "").with("cache-control", "no-store")
+    Response::new("text/event-stream", 200, "")
+        .with("cache-control", "no-store")
+        .with("cross-origin-resource-policy", "same-origin")
 }
 
 async fn feed(mut stream: EventStream, tx: mpsc::Sender<Bytes>) {

@@ -309,7 +309,7 @@ fn was_just_synced(snapshot: &Snapshot) -> bool {
 
 fn page(answer: &impl Serialize) -> Response {
     match serde_json::to_string_pretty(answer) {
-        Ok(text) => Response::json(200, text + "\n").with("cache-control", "no-store"),
+        Ok(text) => for_this_site(Response::json(200, text + "\n")),
         Err(error) => problem(500, &error.to_string()),
     }
 }
@@ -319,5 +319,10 @@ fn only_get() -> Response {
 }
 
 fn problem(status: u16, text: &str) -> Response {
-    Response::json(status, format!("{:#}\n", json!({ "error": text })))
+    for_this_site(Response::json(status, format!("{:#}\n", json!({ "error": text }))))
+}
+
+/// Other web sites can neither read an answer nor use it otherwise.
+fn for_this_site(response: Response) -> Response {
+    response.with("cache-control", "no-store").with("cross-origin-resource-policy", "same-origin")
 }

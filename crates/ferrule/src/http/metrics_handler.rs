@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use ferrule_config::settings::StatusPage;
 use ferrule_plan::ProxyMode;
 use jiff::Timestamp;
 
@@ -34,7 +35,7 @@ pub struct PageOptions {
     /// Asks the loop, for `/ferrule/v1/…`.
     pub inspector: Option<Inspector>,
     /// Whether there is a page for people.
-    pub status_page: bool,
+    pub status_page: StatusPage,
 }
 
 /// Handles requests to the metrics port.
@@ -150,7 +151,9 @@ impl Handler for MetricsHandler {
             "/statusz" if options.statusz => {
                 statusz::page(request, options.started.0, options.started.1.elapsed())
             }
-            path if options.status_page && status_page::is_below(path) => status_page::page(request),
+            path if options.status_page == StatusPage::Served && status_page::is_below(path) => {
+                status_page::page(request)
+            }
             _ if options.profiling => debug::page(request, &self.log)
                 .or_else(|| pprof::page(request))
                 .unwrap_or_else(Response::not_found),
@@ -159,7 +162,7 @@ impl Handler for MetricsHandler {
     }
 
     fn events(&self, request: &Request) -> Option<Result<EventStream, Response>> {
-        self.inspect.as_ref().filter(|_| self.options.status_page)?.events(request)
+        self.inspect.as_ref().filter(|_| self.options.status_page == StatusPage::Served)?.events(request)
     }
 
     fn handle_blocking(&self, request: &Request) -> Option<BlockingResponse> {

@@ -8,15 +8,17 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrule_testkit::netns::{self, Namespace};
 use serde_json::{Value, json};
 
-use crate::stand::until;
+use crate::stand::{PATIENCE, until};
 
 const PORT: u16 = 9515;
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The page needs the processor to change.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The driver ends when its input is closed, and the browser with it.
 const LEASH: &str = r#""$@" >/dev/null 2>&1 & driver=$!; cat >/dev/null; kill -9 "$driver""#;
 const TAB: char = '\u{e004}';
@@ -134,19 +136,19 @@ impl<'a> Browser<'a> {
 
     /// Waits until the page shows a text.
     pub fn wait_for(&self, text: &str) {
-        let script = format!("return document.getElementById('main')?.innerText.includes({})", json!(text));
-        until(|| {
-            let is_there = self.run(&script) == true;
-            if !is_there {
-                std::thread::yield_now();
-            }
-            is_there.then_some(())
-        });
+        self.wait_until(&format!(
+            "return document.getElementById('main')?.innerText.includes({})",
+            json!(text)
+        ));
     }
 
     /// Waits until a script returns true.
     pub fn wait_until(&self, script: &str) {
-        until(|| (self.run(script) == true).then_some(()));
+        let give_up = Instant::now() + PATIENCE;
+        while self.run(script) != true {
+            assert!(Instant::now() < give_up, "{script}:\n{}", self.text());
+            std::thread::sleep(POLL_INTERVAL);
+        }
     }
 
     pub fn press(&self, key: Key) {

@@ -20,7 +20,7 @@ fn handler(profiling: bool) -> MetricsHandler {
         profiling,
         started: (Timestamp::UNIX_EPOCH, Instant::now()),
         inspector: None,
-        status_page: true,
+        status_page: StatusPage::Served,
     };
     MetricsHandler::new(Arc::new(status), options, LogHandle::default(), Arc::new(Connections::new(64)))
 }

@@ -30,21 +30,36 @@ export async function ask(question, parameters = {}) {
   }
 }
 
-// Calls back whenever something happened. Where there is no room for one more listener, asks every few seconds instead.
+// Calls back whenever something happened, as long as the page is seen: browsers open six connections to a server at a time, and
+// the server has few streams. Where there is no room for one more, asks every few seconds instead.
 export function listen(onChange, onState) {
-  const source = new EventSource('v1/events');
-  source.onopen = () => onState('live');
-  source.onmessage = () => onChange();
-  source.onerror = () => {
-    if (source.readyState !== EventSource.CLOSED) {
-      onState('reconnecting');
-      return;
-    }
-    onState('every 5 s');
-    const asking = setInterval(onChange, 5000);
-    setTimeout(() => {
-      clearInterval(asking);
-      listen(onChange, onState);
-    }, 60000);
+  let source = null;
+  let asking = 0;
+  let again = 0;
+  const close = () => {
+    source?.close();
+    source = null;
+    clearInterval(asking);
+    clearTimeout(again);
   };
+  const open = () => {
+    close();
+    source = new EventSource('v1/events');
+    source.onopen = () => onState('live');
+    source.onmessage = onChange;
+    source.onerror = () => {
+      if (source.readyState !== EventSource.CLOSED) {
+        onState('reconnecting');
+        return;
+      }
+      onState('every 5 s');
+      asking = setInterval(onChange, 5000);
+      again = setTimeout(open, 60000);
+    };
+  };
+  document.addEventListener('visibilitychange', () => (document.hidden ? close() : open()));
+  // A page that is left may be kept, and its connections with it.
+  window.addEventListener('pagehide', close);
+  window.addEventListener('pageshow', (event) => event.persisted && open());
+  if (!document.hidden) open();
 }
