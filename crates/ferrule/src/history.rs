@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ferrule_backends::SyncReport;
 use ferrule_model::{IpFamily, PerFamily};
 use tokio::sync::watch;
 
@@ -135,13 +136,15 @@ impl History {
     }
 
     /// A sync of a family succeeded.
-    pub fn synced(&self, family: IpFamily, written: usize, took: Duration) {
+    pub fn synced(&self, family: IpFamily, report: &SyncReport, took: Duration) {
+        let written = report.written + report.removed;
         self.count(Instant::now(), |counts| {
             counts.syncs += 1;
             counts.written += written as u64;
             counts.longest = counts.longest.max(took);
         });
-        self.lock().in_sync.set(family, true);
+        // In shadow mode a comparison can succeed and find differences.
+        self.lock().in_sync.set(family, report.differing == 0);
         self.announce();
     }
 
@@ -182,7 +185,7 @@ impl History {
     /// The totals since the start, and which families are in sync.
     pub fn summary(&self) -> (Counts, PerFamily<bool>) {
         let kept = self.lock();
-        (kept.totals, kept.in_sync.clone())
+        (kept.totals, kept.in_sync)
     }
 
     fn count(&self, now: Instant, add: impl Fn(&mut Counts)) {
@@ -277,7 +280,7 @@ mod tests {
         let mut listener = history.subscribe();
         history.changed();
         assert!(!listener.has_changed().expect("it is there"));
-        history.synced(IpFamily::V4, 1, Duration::ZERO);
+        history.synced(IpFamily::V4, &SyncReport::default(), Duration::ZERO);
         assert!(listener.has_changed().expect("it is there"));
         listener.mark_unchanged();
         note(&history, NotableKind::Failure, "no room");

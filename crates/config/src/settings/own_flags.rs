@@ -124,7 +124,30 @@ pub(super) fn inspect_socket(given: &FlagOnly) -> Option<PathBuf> {
     Some(&given.inspect_socket).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-use super::{Collector, ShadowSettings, StatusPage};
+/// Shadow mode, if it is asked for, and where its metrics are served.
+pub(super) fn shadow(
+    given: &FlagOnly,
+    mode: ProxyMode,
+    problems: &mut Collector,
+) -> Option<(ShadowSettings, SocketAddr)> {
+    let GivenShadow { settle_time, bind_address, beside } = given.shadow.as_ref()?;
+    if let Some(flag) = beside {
+        problems.forbidden("--shadow", &format!("may not be combined with --{flag}, which changes the host"));
+    }
+    if mode == ProxyMode::Userspace {
+        let reason = "has nothing to compare in userspace mode: only the process that serves knows its rules";
+        problems.forbidden("--shadow", reason);
+    }
+    check_not_negative("--shadow-settle-time", *settle_time, problems);
+    let address = bind_address.parse();
+    if address.is_err() {
+        problems.invalid("--shadow-bind-address", bind_address.as_str(), "must be IP:port");
+    }
+    Some((ShadowSettings { settle_time: settle_time.to_std() }, address.ok()?))
+}
+
+pub(super) fn status_page(given: &FlagOnly) -> StatusPage {
+    if given.status_page { StatusPage::Served } else { StatusPage::Off }
 }
 
 /// Zero means that there is no limit.

@@ -23,7 +23,7 @@ pub fn answer(history: &History) -> Value {
         "bucketSeconds": BUCKET.as_secs(),
         "uptimeSeconds": (bucket + 1) * BUCKET.as_secs(),
         "totals": sums(&totals),
-        "inSync": families(&in_sync),
+        "inSync": families(in_sync),
         "buckets": buckets,
         "events": rows(&events),
         "refusals": rows(&refusals),
@@ -33,7 +33,7 @@ pub fn answer(history: &History) -> Value {
 /// What a listener gets: one line of JSON.
 pub fn summary(history: &History) -> String {
     let (totals, in_sync) = history.summary();
-    json!({ "totals": sums(&totals), "inSync": families(&in_sync) }).to_string()
+    json!({ "totals": sums(&totals), "inSync": families(in_sync) }).to_string()
 }
 
 fn bucket_row(seconds_ago: u64, counts: &Counts) -> Value {
@@ -55,7 +55,7 @@ fn sums(counts: &Counts) -> Value {
     })
 }
 
-fn families(in_sync: &PerFamily<bool>) -> Value {
+fn families(in_sync: PerFamily<bool>) -> Value {
     in_sync.iter().map(|(family, value)| (family.to_string(), (*value).into())).collect::<Map<_, _>>().into()
 }
 

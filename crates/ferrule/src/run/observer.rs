@@ -100,7 +100,7 @@ impl Observer {
         // Rules that were rejected are failures, though the rest was written.
         report.rejected.iter().for_each(|_| metrics.count_failure(family));
         self.rejected(family, &report.rejected);
-        self.status.history.synced(family, report.written + report.removed, took);
+        self.status.history.synced(family, report, took);
         self.status.set_quarantined(family, report.quarantined);
     }
 

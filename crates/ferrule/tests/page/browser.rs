@@ -8,7 +8,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferrule_testkit::netns::{self, Namespace};
 use serde_json::{Value, json};
@@ -16,9 +16,7 @@ use serde_json::{Value, json};
 use crate::stand::{PATIENCE, until};
 
 const PORT: u16 = 9515;
-const TIMEOUT: Duration = Duration::from_secs(60);
-/// The page needs the processor to change.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The driver ends when its input is closed, and the browser with it.
 const LEASH: &str = r#""$@" >/dev/null 2>&1 & driver=$!; cat >/dev/null; kill -9 "$driver""#;
 const TAB: char = '\u{e004}';
@@ -44,7 +42,7 @@ pub struct Browser<'a> {
     node: &'a Namespace,
     leash: Child,
     session: String,
-    _profile: tempfile::TempDir,
+    profile: tempfile::TempDir,
 }
 
 /// Whether there is all that the tests of the page need. If not, says why, or fails under `CI=true`.
@@ -83,9 +81,9 @@ impl<'a> Browser<'a> {
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
         };
         let leash = node.run(driver).expect("the node").expect("chromedriver starts");
-        let mut browser = Self { node, leash, session: String::new(), _profile: profile };
+        let mut browser = Self { node, leash, session: String::new(), profile };
         until(|| browser.request("GET", "/status", &Value::Null).ok());
-        let profile = format!("--user-data-dir={}", browser._profile.path().display());
+        let profile = format!("--user-data-dir={}", browser.profile.path().display());
         let arguments = [
             "--headless=new",
             "--no-sandbox",
@@ -107,7 +105,7 @@ impl<'a> Browser<'a> {
             "goog:loggingPrefs": { "browser": "ALL" },
         } } });
         let answer = browser.request("POST", "/session", &wanted).expect("a session");
-        browser.session = answer["sessionId"].as_str().expect("an id").to_owned();
+        browser.session.push_str(answer["sessionId"].as_str().expect("an id"));
         browser.view(Scheme::Light, (1280, 860));
         browser
     }
@@ -144,11 +142,16 @@ impl<'a> Browser<'a> {
 
     /// Waits until a script returns true.
     pub fn wait_until(&self, script: &str) {
-        let give_up = Instant::now() + PATIENCE;
-        while self.run(script) != true {
-            assert!(Instant::now() < give_up, "{script}:\n{}", self.text());
-            std::thread::sleep(POLL_INTERVAL);
-        }
+        let waiting = format!(
+            "const done = arguments[0]; const end = Date.now() + {};
+             const isSo = () => {{ {script} }};
+             const poll = () => isSo() === true ? done(null)
+                 : Date.now() > end ? done(document.body.innerText) : setTimeout(poll, 20);
+             poll();",
+            PATIENCE.as_millis()
+        );
+        let shown = self.command("POST", "execute/async", &json!({ "script": waiting, "args": [] }));
+        assert!(shown.is_null(), "{script}:\n{}", shown.as_str().unwrap_or_default());
     }
 
     pub fn press(&self, key: Key) {
@@ -186,7 +189,8 @@ impl<'a> Browser<'a> {
         self.command("POST", "execute/sync", &json!({ "script": axe + "\nwindow.axe = axe;", "args": [] }));
         let script = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations), error => done(String(error)))";
         let found = self.command("POST", "execute/async", &json!({ "script": script, "args": [] }));
-        let found = found.as_array().unwrap_or_else(|| panic!("axe failed: {found}")).clone();
+        assert!(found.is_array(), "axe failed: {found}");
+        let found = found.as_array().cloned().unwrap_or_default();
         let is_serious =
             |one: &&Value| ["serious", "critical"].contains(&one["impact"].as_str().unwrap_or("serious"));
         let line = |one: &Value| format!("{}: {} {}", one["id"], one["help"], one["nodes"][0]["html"]);
@@ -214,7 +218,7 @@ impl<'a> Browser<'a> {
 
     fn command(&self, method: &str, command: &str, body: &Value) -> Value {
         let answer = self.request(method, &format!("/session/{}/{command}", self.session), body);
-        answer.unwrap_or_else(|error| panic!("{command}: {error}"))
+        answer.map_err(|error| format!("{command}: {error}")).expect("the browser obeys")
     }
 
     fn request(&self, method: &str, path: &str, body: &Value) -> io::Result<Value> {

@@ -84,13 +84,13 @@ fn live_for_a_while(stand: &Stand) {
     let mut turn: u64 = 0;
     while Instant::now() < end {
         turn += 1;
-        let pods = &PODS[..usize::try_from(turn % 3).expect("small") + 1];
+        let pods = &PODS[..=usize::try_from(turn % 3).expect("small")];
         stand.write("web.yaml", &format!("{}---\n{}", service(""), slice(pods)));
         if turn % 97 == 60 {
             stand.nft(&["flush", "map", "ip", "kube-proxy", "endpoints"]);
         }
         // Busier at times.
-        std::thread::sleep(Duration::from_millis(150 + (turn / 40 % 5) * 350));
+        std::thread::park_timeout(Duration::from_millis(150 + (turn / 40 % 5) * 350));
     }
 }
 

@@ -26,15 +26,21 @@ function verdict(status) {
   const families = Object.entries(status.families);
   const behind = families.filter(([, family]) => !family.inSync);
   const unreachable = Object.keys(status.unreachable);
-  const lines = behind.map(([name, family]) => `${name}: ${family.lastFailure ? family.lastFailure.error : 'not synced yet'}`);
+  const lines = behind.map(([name, family]) => `${name}: ${trouble(family)}`);
   lines.push(...unreachable.map((kind) => `${kind} objects cannot be watched: what was known stays in effect`));
   const quarantined = families.reduce((sum, [, family]) => sum + family.quarantinedServicePorts, 0);
   if (quarantined) lines.push(`${plural(quarantined, 'Service port')} in quarantine: the kernel rejected the rules`);
   const good = lines.length === 0;
   return h('div', { class: `verdict ${good ? 'good' : 'bad'}` },
     h('p', {}, h('span', { 'aria-hidden': 'true' }, good ? '✓' : '✕'), h('strong', {}, good ? ' In sync' : ' Needs attention'),
+      status.shadow && ' – another proxy serves, this one compares',
       good && ` – the kernel holds what is planned for ${families.map(([name]) => name).join(' and ')}${status.pendingChanges ? '; changes are on their way' : ''}`),
     lines.map((line) => h('p', { class: 'line' }, line)));
+}
+
+function trouble({ differences, lastFailure }) {
+  if (differences) return `${plural(differences, 'difference')} to the rules of the proxy that serves; ferrule diff lists what differs now`;
+  return lastFailure ? lastFailure.error : 'not synced yet';
 }
 
 function tiles(status, history) {

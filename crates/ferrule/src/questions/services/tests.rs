@@ -36,6 +36,7 @@ fn snapshot(facts: &str) -> Snapshot {
         unreachable: BTreeMap::new(),
         has_pending_changes: false,
         diagnostics: Vec::new(),
+        is_shadow: false,
         reader: None,
     }
 }
@@ -92,8 +93,8 @@ fn a_search_finds_names_and_addresses_in_order() {
 
 #[test]
 fn pages_cover_everything_once_whatever_their_size() {
-    let facts: String =
-        (0..137).map(|n| format!("service s{n:03} ClusterIP clusterIP 10.97.0.{n} port 80\n")).collect();
+    let service = |n: usize| format!("service s{n:03} ClusterIP clusterIP 10.97.0.{n} port 80");
+    let facts = (0..137).map(service).collect::<Vec<_>>().join("\n");
     let snapshot = snapshot(&facts);
     let all = names(&snapshot, "limit=500");
     assert!(all.len() == 137 && all.is_sorted());
