@@ -16,8 +16,9 @@ export function ago(seconds) {
 export function span(seconds) {
   if (seconds === 0) return '0';
   if (seconds < 0.001) return `${(seconds * 1e6).toFixed(0)} µs`;
-  if (seconds < 1) return `${(seconds * 1000).toPrecision(2).replace(/\.0$/, '')} ms`;
-  return `${seconds.toPrecision(3).replace(/\.?0+$/, '')} s`;
+  if (seconds < 0.01) return `${(seconds * 1000).toFixed(1)} ms`;
+  if (seconds < 1) return `${(seconds * 1000).toFixed(0)} ms`;
+  return `${seconds.toFixed(seconds < 100 ? 1 : 0)} s`;
 }
 
 // A word with a colour and a sign, so that the colour alone says nothing.

@@ -55,7 +55,7 @@ function family({ family: name, ports }) {
 
 function frontend({ frontend: key, kind, held, holder, why, rules }) {
   const rows = held ? rules : [{ from: '', then: chip('conflicting', 'not held') }];
-  return rows.map((rule, at) => h('tr', { 'data-key': `${key} ${at}`, class: at ? 'more' : null },
+  return rows.map((rule, at) => h('tr', { 'data-key': `${key} ${at}`, class: at ? 'next' : null },
     at ? cell() : h('th', { scope: 'row' }, key),
     cell(at ? '' : kind), cell(rule.from), cell(rule.then), h('td', { class: 'wide' }, at ? '' : [why, holder && h('span', { class: 'by' }, `; ${holder}`)])));
 }
