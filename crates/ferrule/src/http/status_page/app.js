@@ -12,7 +12,7 @@ const VIEWS = { '': ['overview', overview], services: ['services', services], se
 // A view is drawn again no sooner than this, and no more than a tenth of the time.
 const MIN_PAUSE = 1500;
 // Charts move on without anything happening.
-const IDLE = 15000;
+const IDLE = 30000;
 
 const main = document.getElementById('main');
 let shown = null;
