@@ -105,6 +105,11 @@ bench-iptables: setup ## Measure iptables mode, alone and beside the real kube-p
 	@cargo bench --quiet --locked -p ferrule-backends --bench iptables
 	@cargo bench --quiet --locked -p ferrule-e2e --bench iptables
 
+.PHONY: bench-counters
+bench-counters: setup ## Measure what counting connections costs, in rounds with and without it in turn [ROUNDS=60]
+	@echo 'Building the benchmark (optimised, some minutes the first time) …'
+	@ROUNDS='$(ROUNDS)' cargo bench --quiet --locked -p ferrule-backends --bench counters
+
 .PHONY: bench-userspace
 bench-userspace: setup ## Measure the relay of userspace mode beside HAProxy and kube-proxy 1.25 [ROUNDS=5] [PARTS='rate degraded bulk latency udp']
 	@scripts/setup bench-userspace

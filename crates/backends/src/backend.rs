@@ -15,6 +15,7 @@ use ferrule_relay::ports::PortRange;
 use ipnet::IpNet;
 
 use crate::cleanup::{CleanupProgress, EntryPoints, OpenConnections, Unused};
+use crate::counters::{ConnectionCounters, TableCounters};
 use crate::metrics::{MetricDeclaration, ScrapeSource};
 use crate::{BackendError, Dataplane, KernelReader, Note, RuleEventSink};
 use crate::{iptables, ipvs, nftables, userspace};
@@ -77,6 +78,15 @@ pub trait Backend: Send {
     /// What is read from the kernel whenever metrics are scraped. Asked after [`Self::open`].
     fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {
         Vec::new()
+    }
+
+    /// Counts connections, at most of so many Service ports. Asked after [`Self::open`], if they are to be counted.
+    fn counters(
+        &self,
+        families: &[IpFamily],
+        limit: usize,
+    ) -> Result<Box<dyn ConnectionCounters>, BackendError> {
+        Ok(Box::new(TableCounters::open(families, limit)?))
     }
 
     /// Compares plans with the kernel on other threads than the loop's. Asked after [`Self::probe`]. `None` where only the open

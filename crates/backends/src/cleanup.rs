@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ferrule_plan::ProxyMode;
 
+use crate::counters::TableCounters;
 use crate::{Backend, BackendError, InUse, Leftover, backend};
 
 /// Rules go before what they refer to: ipvs mode's sets can be removed only when no iptables rule uses them.
@@ -121,7 +122,11 @@ impl Unused {
 pub fn remove_everything() -> (Vec<Leftover>, Result<(), BackendError>) {
     let mut removed = Vec::new();
     let result = remove_unless_open(&mut removed, None, OpenConnections::Cut);
-    (removed, result.map(drop))
+    let counters = TableCounters::remove().map(|objects| {
+        let what = "tables of counters";
+        removed.extend((objects > 0).then_some(Leftover { mode: ProxyMode::Nftables, what, objects }));
+    });
+    (removed, result.map(drop).and(counters))
 }
 
 /// Removes what any mode left and is not in use, unless connections go on through some of it, which it returns. Goes on after a

@@ -11,6 +11,7 @@
 //! not depend on the number of Services. Names are kube-proxy's, and so is what `ipvsadm`, `ipset` and `iptables-save` show.
 
 mod backend;
+mod counters;
 mod dataplane;
 mod departure;
 mod drain;

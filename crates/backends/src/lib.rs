@@ -12,6 +12,7 @@
 
 mod backend;
 pub mod cleanup;
+pub mod counters;
 mod dataplane;
 mod error;
 mod family;

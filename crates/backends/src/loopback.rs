@@ -13,7 +13,9 @@ use ferrule_plan::{FamilyPlan, FrontendKey, LoopbackNodePorts, PoolScope, Shape}
 use ferrule_relay::{Admission, Relay, RelayOptions};
 
 use crate::metrics::{FAMILY, MetricDeclaration, MetricKind, Sample, count};
-use crate::userspace::{PortalSpec, Portals, RESERVED_DESCRIPTORS, RelayLog, SocketError, open_socket};
+use crate::userspace::{
+    PortalKey, PortalSpec, Portals, RESERVED_DESCRIPTORS, RelayLog, SocketError, open_socket,
+};
 use crate::{
     BackendError, Dataplane, ModeOptions, Note, Pair, Patch, Severity, SyncOutcome, SyncReport, Trigger,
 };
@@ -91,6 +93,8 @@ pub(crate) fn beside(
 
 /// A NodePort of one family.
 type Port = (Protocol, u16);
+
+impl PortalKey for Port {}
 
 /// One family's NodePorts on its loopback address.
 pub(crate) struct LoopbackDataplane {

@@ -11,6 +11,7 @@
 
 mod backend;
 mod claims;
+mod counters;
 mod dataplane;
 mod handover;
 mod host_address;
@@ -27,7 +28,7 @@ mod tests;
 
 pub use backend::Userspace;
 pub(crate) use backend::{RESERVED_DESCRIPTORS, RelayLog};
-pub(crate) use portals::{Portals, SocketError};
+pub(crate) use portals::{PortalKey, Portals, SocketError};
 pub(crate) use rules::CHAINS;
 pub(crate) use sockets::open as open_socket;
 pub(crate) use wanted::PortalSpec;

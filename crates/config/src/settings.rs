@@ -43,7 +43,8 @@ impl Settings {
     /// The same beside a proxy that serves: ports and limits of the host are that one's.
     fn in_shadow(self, shadow: ShadowSettings, metrics: SocketAddr) -> Self {
         let (healthz, conntrack) = (Healthz::Off, ConntrackSettings::kept());
-        Self { shadow: Some(shadow), metrics, healthz, conntrack, ..self }
+        let counters = CounterSettings { services: CountedServices::Off, ..self.counters };
+        Self { shadow: Some(shadow), metrics, healthz, conntrack, counters, ..self }
     }
 
     /// The logging part alone, so that the program can log before the rest is validated.
@@ -109,6 +110,7 @@ impl Settings {
             inspect_socket: own_flags::inspect_socket(given),
             shadow: None,
             status_page: own_flags::status_page(given),
+            counters: own_flags::service_counters(given, problems),
         }
     }
 }

@@ -11,9 +11,12 @@ mod own;
 pub mod process;
 mod registrar;
 mod resources;
+mod service_counters;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ferrule_backends::counters::SharedReading;
 use ferrule_backends::metrics::{
     FULL_SYNC_DURATION, MetricDeclaration, PARTIAL_SYNC_DURATION, Sample, ScrapeSource, family_label as label,
 };
@@ -29,6 +32,7 @@ use own::{Own, Warnings};
 use process::ProcessMetrics;
 use registrar::Registrar;
 use resources::Resources;
+use service_counters::ServiceCounters;
 
 /// All metrics of one proxy.
 pub struct Metrics {
@@ -93,6 +97,11 @@ impl Metrics {
     /// From now on, each scrape reads this source.
     pub fn add_source(&self, source: Box<dyn ScrapeSource>) -> Result<()> {
         self.registry.register(Box::new(ScrapeCollector::new(source)?))
+    }
+
+    /// From now on, each scrape has the counters of Services.
+    pub fn add_counters(&self, reading: Arc<SharedReading>) -> Result<()> {
+        self.registry.register(Box::new(ServiceCounters::new(reading)?))
     }
 
     /// A sync ended, well or not.

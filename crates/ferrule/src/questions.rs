@@ -5,6 +5,7 @@
 //! `app/tools.rs`. The names of fields are documented in `docs/inspecting.md` and stay.
 
 mod answers;
+pub mod counters;
 pub mod diff;
 pub mod explain;
 pub mod history;
@@ -18,6 +19,7 @@ pub mod status;
 mod target;
 
 pub use answers::*;
+pub use counters::CountersQuestion;
 pub use packet::{ExplainQuestion, Origin};
 pub use plan::PlanQuestion;
 pub use services::{ServiceState, ServicesQuestion};

@@ -6,6 +6,7 @@
 
 mod address_watch;
 mod awaiting_node;
+mod counters;
 mod damage;
 mod family;
 mod flows;

@@ -30,6 +30,8 @@ pub struct Service {
     pub affinity_seconds: Option<u32>,
     /// Where load balancers ask whether this node has endpoints.
     pub health_check_port: Option<u16>,
+    /// Whether its connections are to be counted where only those of chosen Services are.
+    pub is_counted: bool,
     /// The ports, ordered by name and protocol; no two share a name and protocol, or a number and protocol.
     pub ports: Box<[ServicePort]>,
 }

@@ -9,6 +9,7 @@ mod rotation;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -28,6 +29,8 @@ pub struct Pool {
     /// Set while any endpoint has failed since its last success, so that successes are free otherwise.
     any_failed: AtomicBool,
     observers: Mutex<Vec<Weak<dyn EndpointObserver>>>,
+    /// Clients served since they were taken, by endpoint; `None` if they are not counted.
+    served: Mutex<Option<BTreeMap<SocketAddr, u64>>>,
 }
 
 #[derive(Debug)]
@@ -131,7 +134,29 @@ impl Pool {
             usage: Usage::default(),
             any_failed,
             observers: Mutex::default(),
+            served: Mutex::default(),
         }
+    }
+
+    /// Counts the clients that each endpoint serves from now on.
+    pub fn count_served(&self) {
+        self.served().get_or_insert_default();
+    }
+
+    /// How many clients each endpoint served since this was asked last: TCP connections whose first byte has passed or that
+    /// ended, UDP associations.
+    pub fn take_served(&self) -> BTreeMap<SocketAddr, u64> {
+        self.served().as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(crate) fn note_served(&self, endpoint: SocketAddr) {
+        if let Some(served) = &mut *self.served() {
+            *served.entry(endpoint).or_default() += 1;
+        }
+    }
+
+    fn served(&self) -> MutexGuard<'_, Option<BTreeMap<SocketAddr, u64>>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the endpoints. The same endpoints in any order change nothing, and round robin continues. Otherwise they are

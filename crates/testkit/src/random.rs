@@ -123,6 +123,7 @@ fn service() -> impl Strategy<Value = Service> {
                 external_policy,
                 affinity_seconds: rest.1,
                 health_check_port: rest.2,
+                is_counted: false,
                 ports: rest.3,
             }
         },

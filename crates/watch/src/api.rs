@@ -55,6 +55,9 @@ pub struct Labels {
     /// Of Nodes.
     #[serde(rename = "topology.kubernetes.io/zone")]
     pub zone: Option<String>,
+    /// Of Services: `true` if connections are to be counted.
+    #[serde(rename = "ferrule.dev/counters")]
+    pub counters: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -66,6 +69,9 @@ pub struct Annotations {
     /// Of Endpoints: `truncated` if there are more than the object holds. Older controllers wrote `warning` and left none out.
     #[serde(rename = "endpoints.kubernetes.io/over-capacity")]
     pub over_capacity: Option<String>,
+    /// Of Services: as the label of the same name.
+    #[serde(rename = "ferrule.dev/counters")]
+    pub counters: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

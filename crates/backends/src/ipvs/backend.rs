@@ -8,6 +8,7 @@ use ferrule_kernel::ipvs::Ipvs as IpvsClient;
 use ferrule_model::{IpFamily, PerFamily, with_causes};
 use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 
+use super::counters::IpvsCounters;
 use super::dataplane::IpvsDataplane;
 use super::host;
 use super::kernel::{Kernel, NO_IPVS};
@@ -15,6 +16,7 @@ use super::leftovers::{remove_interface, remove_servers, remove_sets};
 use super::options::LiveOptions;
 use super::rules::{JUMPS, chain_names};
 use super::watch::{WatchedAddresses, watch_interface};
+use crate::counters::ConnectionCounters;
 use crate::iptables::metrics::RESTORE_FAILURES;
 use crate::loopback::{self, FAILURES, LISTENERS, LoopbackRelay};
 use crate::metrics::MetricDeclaration;
@@ -107,6 +109,10 @@ impl Backend for Ipvs {
         }
         self.options = Some(live);
         Ok(opened)
+    }
+
+    fn counters(&self, _: &[IpFamily], _: usize) -> Result<Box<dyn ConnectionCounters>, BackendError> {
+        Ok(Box::new(IpvsCounters::new(Kernel::open()?.servers)))
     }
 
     /// NodePorts on localhost are this process's own sockets and not asked about.

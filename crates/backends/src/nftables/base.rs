@@ -76,7 +76,7 @@ fn client(family: Family) -> Vec<Field> {
 }
 
 fn plain(name: Name, key: Vec<Field>) -> Set {
-    Set { name, key, data: None, dynamic: false, size: None, comment: None }
+    Set { name, key, data: None, dynamic: false, counted: false, size: None, comment: None }
 }
 
 pub(super) fn address(family: Family) -> Field {

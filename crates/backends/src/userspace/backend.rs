@@ -9,6 +9,7 @@ use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{LoopbackNodePorts, ProxyMode, Quirks};
 use ferrule_relay::{Relay, RelayOptions};
 
+use super::counters::Ledger;
 use super::dataplane::{Parts, UserspaceDataplane};
 use super::handover::{self, Handover};
 use super::metrics::{METRICS, scrape_sources};
@@ -16,6 +17,7 @@ use super::portals::Portals;
 use super::rules::{CHAINS, JUMPS};
 use super::sockets::Sockets;
 use super::steering;
+use crate::counters::ConnectionCounters;
 use crate::family::table_family;
 use crate::metrics::{MetricDeclaration, ScrapeSource};
 use crate::static_rules::{self, OpenedTables};
@@ -40,6 +42,7 @@ pub struct Userspace {
     opened: Vec<OpenedTables>,
     log: RelayLog,
     handover: Handover,
+    ledger: Ledger,
 }
 
 impl Backend for Userspace {
@@ -94,7 +97,7 @@ impl Backend for Userspace {
             let dataplane = UserspaceDataplane::new(Parts {
                 family,
                 tables,
-                portals: Portals::new(Arc::clone(&relay)),
+                portals: Portals::new(Arc::clone(&relay)).noted_in(self.ledger.clone()),
                 sockets,
                 handover: self.handover.clone(),
                 listen_ip,
@@ -109,6 +112,11 @@ impl Backend for Userspace {
 
     fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {
         self.relay.as_ref().map(scrape_sources).unwrap_or_default()
+    }
+
+    fn counters(&self, _: &[IpFamily], _: usize) -> Result<Box<dyn ConnectionCounters>, BackendError> {
+        self.ledger.switch_on();
+        Ok(Box::new(self.ledger.clone()))
     }
 
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {

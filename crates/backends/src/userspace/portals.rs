@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrule_kernel::sockets::discard_received;
+use ferrule_model::ServicePortName;
 use ferrule_relay::{Admission, Pool, PoolLimits, Portal, Relay, RelayError};
 
+use super::counters::Ledger;
 use super::wanted::PortalSpec;
 
 /// A bound socket that is not served yet.
@@ -63,6 +65,16 @@ pub(crate) struct Portals<K> {
     open: BTreeMap<K, OpenPortal>,
     /// Whom all of them serve.
     admission: Admission,
+    /// Where it is noted what Service ports serve, if that is of interest.
+    ledger: Option<Ledger>,
+}
+
+/// What tells sockets apart.
+pub(crate) trait PortalKey: Ord + Clone {
+    /// The Service port whose socket it is.
+    fn owner(&self) -> Option<&ServicePortName> {
+        None
+    }
 }
 
 struct OpenPortal {
@@ -71,9 +83,14 @@ struct OpenPortal {
     spec: PortalSpec,
 }
 
-impl<K: Ord + Clone> Portals<K> {
+impl<K: PortalKey> Portals<K> {
     pub(crate) fn new(relay: Arc<Relay>) -> Self {
-        Self { relay, open: BTreeMap::new(), admission: Admission::Everyone }
+        Self { relay, open: BTreeMap::new(), admission: Admission::Everyone, ledger: None }
+    }
+
+    /// The same, with what Service ports serve noted here.
+    pub(crate) fn noted_in(self, ledger: Ledger) -> Self {
+        Self { ledger: Some(ledger), ..self }
     }
 
     /// The same for these clients only.
@@ -107,6 +124,9 @@ impl<K: Ord + Clone> Portals<K> {
         pool.set_admitted(self.admission.clone());
         pool.set_affinity(spec.affinity);
         pool.set_endpoints(spec.endpoints.clone());
+        if let (Some(ledger), Some(owner)) = (&self.ledger, key.owner()) {
+            ledger.add(owner, &pool);
+        }
         let portal = match socket {
             Socket::Tcp(listener) => self.relay.serve_tcp(listener, Arc::clone(&pool))?,
             Socket::Udp(socket) => self.relay.serve_udp(socket, Arc::clone(&pool))?,

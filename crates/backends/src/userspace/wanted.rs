@@ -13,6 +13,8 @@ use ferrule_plan::{
 };
 use ipnet::IpNet;
 
+use super::portals::PortalKey;
+
 /// A socket of ours.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PortalId {
@@ -27,6 +29,15 @@ impl PortalId {
         match self {
             Self::Service(owner, _) => owner.protocol,
             Self::Refusing(protocol) => *protocol,
+        }
+    }
+}
+
+impl PortalKey for PortalId {
+    fn owner(&self) -> Option<&ServicePortName> {
+        match self {
+            Self::Service(owner, _) => Some(owner),
+            Self::Refusing(_) => None,
         }
     }
 }

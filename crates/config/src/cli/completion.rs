@@ -66,6 +66,7 @@ fn choices(flag: &Flag) -> Vec<&'static str> {
         FlagKind::ProxyMode => ProxyMode::ALL.map(ProxyMode::name).to_vec(),
         FlagKind::LocalMode => vec!["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
         _ if flag.name == "logging-format" => vec!["text", "json"],
+        _ if flag.name == "service-counters" => vec!["off", "labelled", "all"],
         _ if flag.name == "nodeport-addresses" => vec!["primary", "localhost", "all"],
         _ => Vec::new(),
     }

@@ -29,6 +29,10 @@ pub const SHADOW_SETTLE_TIME: &str = "shadow-settle-time";
 pub const SHADOW_BIND_ADDRESS: &str = "shadow-bind-address";
 /// `--status-page`
 pub const STATUS_PAGE: &str = "status-page";
+/// `--service-counters`
+pub const SERVICE_COUNTERS: &str = "service-counters";
+/// `--service-counters-limit`
+pub const SERVICE_COUNTERS_LIMIT: &str = "service-counters-limit";
 /// `--allowed-external-ip-cidrs`
 pub const ALLOWED_EXTERNAL_IP_CIDRS: &str = "allowed-external-ip-cidrs";
 /// `--iptables-access`

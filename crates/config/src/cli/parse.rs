@@ -121,6 +121,14 @@ impl CommandLine {
         }
     }
 
+    /// The value of a flag for a whole number.
+    pub fn number(&self, name: &str) -> i32 {
+        match self.value(name) {
+            Value::Int32(number) => number,
+            _ => 0,
+        }
+    }
+
     /// The values of a list flag.
     pub fn texts(&self, name: &str) -> Vec<String> {
         match self.value(name) {

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use super::cidr::flaw_after;
 use super::modes::check_not_negative;
-use super::{Collector, ShadowSettings, StatusPage};
+use super::{Collector, CountedServices, CounterSettings, ShadowSettings, StatusPage};
 use crate::cli::{CommandLine, flags};
 use crate::gates::Gates;
 use crate::go::GoDuration;
@@ -34,6 +34,10 @@ pub struct FlagOnly {
     pub inspect_socket: String,
     /// `--status-page`
     pub status_page: bool,
+    /// `--service-counters`
+    pub service_counters: String,
+    /// `--service-counters-limit`
+    pub service_counters_limit: i32,
     /// `--shadow`, with `--shadow-settle-time` and `--shadow-bind-address`
     pub shadow: Option<GivenShadow>,
 }
@@ -60,6 +64,8 @@ impl Default for FlagOnly {
             inspect_socket: String::new(),
             status_page: true,
             shadow: None,
+            service_counters: CountedServices::Off.name().to_owned(),
+            service_counters_limit: DEFAULT_COUNTER_LIMIT,
         }
     }
 }
@@ -80,9 +86,15 @@ impl FlagOnly {
                 bind_address: line.text(flags::SHADOW_BIND_ADDRESS),
                 beside: [flags::CLEANUP, flags::INIT_ONLY].into_iter().find(|flag| line.is_on(flag)),
             }),
+            service_counters: line.text(flags::SERVICE_COUNTERS),
+            service_counters_limit: line.number(flags::SERVICE_COUNTERS_LIMIT),
         }
     }
 }
+
+const DEFAULT_COUNTER_LIMIT: i32 = 1000;
+/// The kernel's tables and the page of metrics grow with it.
+const MAX_COUNTER_LIMIT: usize = 20_000;
 
 const LEVELS: [Level; 3] = [Level::None, Level::Basic, Level::Strict];
 
@@ -148,6 +160,21 @@ pub(super) fn shadow(
 
 pub(super) fn status_page(given: &FlagOnly) -> StatusPage {
     if given.status_page { StatusPage::Served } else { StatusPage::Off }
+}
+
+pub(super) fn service_counters(given: &FlagOnly, problems: &mut Collector) -> CounterSettings {
+    let services = CountedServices::ALL.into_iter().find(|which| which.name() == given.service_counters);
+    if services.is_none() {
+        let names = CountedServices::ALL.map(CountedServices::name);
+        problems.unsupported("--service-counters", &given.service_counters, &names);
+    }
+    let limit = usize::try_from(given.service_counters_limit).ok();
+    let limit = limit.filter(|limit| (1..=MAX_COUNTER_LIMIT).contains(limit));
+    if limit.is_none() {
+        let reason = format!("must be between 1 and {MAX_COUNTER_LIMIT}");
+        problems.invalid("--service-counters-limit", &given.service_counters_limit, &reason);
+    }
+    CounterSettings { services: services.unwrap_or_default(), limit: limit.unwrap_or(1) }
 }
 
 /// Zero means that there is no limit.

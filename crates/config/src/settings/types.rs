@@ -76,6 +76,8 @@ pub struct Settings {
     pub status_page: StatusPage,
     /// Another proxy serves, and this one only looks.
     pub shadow: Option<ShadowSettings>,
+    /// Which connections are counted.
+    pub counters: CounterSettings,
 }
 
 /// How rules are compared in shadow mode.
@@ -92,6 +94,41 @@ pub enum StatusPage {
     Served,
     /// There is none.
     Off,
+}
+
+/// Which connections are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterSettings {
+    /// Those of which Services.
+    pub services: CountedServices,
+    /// At most so many Service ports are counted.
+    pub limit: usize,
+}
+
+/// Services whose connections are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountedServices {
+    /// None.
+    #[default]
+    Off,
+    /// Those that carry the label or annotation `ferrule.dev/counters: "true"`.
+    Labelled,
+    /// All.
+    All,
+}
+
+impl CountedServices {
+    /// All choices.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Labelled, Self::All];
+
+    /// As flags spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Labelled => "labelled",
+            Self::All => "all",
+        }
+    }
 }
 
 /// How the log is written.

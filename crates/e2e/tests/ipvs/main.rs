@@ -11,6 +11,7 @@
 mod clients;
 mod clients_stay_away;
 mod cluster;
+mod counters;
 mod drain;
 mod drift;
 mod dump;

@@ -212,6 +212,11 @@ impl Node {
         self.net.node().run(code).expect("the node")
     }
 
+    /// The body of a page of the metrics port.
+    pub fn page(&self, path: &str) -> Option<String> {
+        self.net.node().page(10249, path)
+    }
+
     /// The rules and chains of proxies in iptables.
     pub fn rules(&self) -> Vec<String> {
         let saved = ["iptables-save", "ip6tables-save"].map(|program| self.command(program, &[]));

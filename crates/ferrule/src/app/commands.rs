@@ -8,7 +8,8 @@ use ferrule_config::{closest, docs as config_docs};
 
 use super::tools::{COMMANDS, Command};
 
-const OWN: [&str; 9] = ["version", "completion", "man", "docs", "help", "status", "plan", "explain", "diff"];
+const OWN: [&str; 10] =
+    ["version", "completion", "man", "docs", "help", "status", "plan", "explain", "diff", "top"];
 const UNDER_THE_OTHER_NAME: [&str; 1] = ["completion"];
 
 /// The command that asks a question, with the arguments after it.

@@ -1,4 +1,4 @@
-//! Commands that ask: `ferrule status`, `plan`, `explain`, `diff`.
+//! Commands that ask: `ferrule status`, `plan`, `explain`, `diff`, `top`.
 //!
 //! They ask the running proxy over its unix socket, or work out the answer of a folder of manifests themselves. What they print is
 //! made in `tools/text.rs`, from the same answers that `-o json` shows.
@@ -9,6 +9,7 @@ mod local;
 mod options;
 mod table;
 mod text;
+mod top;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -67,6 +68,7 @@ pub fn run(program: &str, command: Command, arguments: &[String]) -> ExitCode {
         Command::Plan => plan_table(&given),
         Command::Explain => explained(&given),
         Command::Diff => differences(&given),
+        Command::Top => top::run(&given),
     };
     match found {
         Ok(found) => print(&found.text, found.code),

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferrule_model::IpFamily;
+use ferrule_backends::BackendError;
+use ferrule_backends::counters::SharedReading;
+use ferrule_model::{IpFamily, with_causes};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -17,7 +19,7 @@ use super::{BlockingResponse, EventStream, Handler, MakeMessage, Method, Request
 use crate::history::History;
 use crate::questions::query::{self, Parameters};
 use crate::questions::{
-    DiffAnswer, QuestionError, diff, explain, history, kernel, plan, service, services, status,
+    DiffAnswer, QuestionError, counters, diff, explain, history, kernel, plan, service, services, status,
 };
 use crate::run::{InspectError, Inspector, Snapshot};
 
@@ -45,7 +47,7 @@ enum Surface {
 }
 
 /// Answers questions.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct InspectHandler {
     inspector: Inspector,
     surface: Surface,
@@ -53,6 +55,8 @@ pub struct InspectHandler {
     /// Held while the kernel is read.
     reading: Arc<Mutex<()>>,
     streams: Arc<Semaphore>,
+    /// Read at most once a second, however many ask.
+    counters: Option<Arc<SharedReading>>,
 }
 
 impl InspectHandler {
@@ -68,7 +72,13 @@ impl InspectHandler {
 
     fn new(inspector: Inspector, history: Arc<History>, surface: Surface) -> Self {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
-        Self { inspector, surface, history, reading: Arc::default(), streams }
+        Self { inspector, surface, history, reading: Arc::default(), streams, counters: None }
+    }
+
+    /// Answers questions about counters as well, if there are any.
+    #[must_use]
+    pub fn with_counters(self, counters: Option<Arc<SharedReading>>) -> Self {
+        Self { counters, ..self }
     }
 
     fn stream(&self) -> Result<EventStream, Response> {
@@ -85,7 +95,7 @@ impl Handler for InspectHandler {
     fn handle(&self, _: &Request) -> Response {
         problem(
             404,
-            "no such page; there are status, services, service, plan, explain, diff, history and events",
+            "no such page; there are status, services, service, plan, explain, diff, counters, history and events",
         )
     }
 
@@ -110,6 +120,7 @@ impl Handler for InspectHandler {
                 Ok(response) => response,
                 Err(NoAnswer::Question(error)) => problem(400, &error.to_string()),
                 Err(NoAnswer::Loop(error)) => problem(503, &error.to_string()),
+                Err(NoAnswer::Reading(error)) => problem(503, &with_causes(&error)),
                 Err(NoAnswer::NotHere) => problem(
                     403,
                     "this reads the kernel and is answered on the unix socket only (--inspect-socket)",
@@ -129,6 +140,7 @@ enum Question {
     Services,
     Service,
     History,
+    Counters,
 }
 
 impl Question {
@@ -141,6 +153,7 @@ impl Question {
             "services" => Some(Self::Services),
             "service" => Some(Self::Service),
             "history" => Some(Self::History),
+            "counters" => Some(Self::Counters),
             _ => None,
         }
     }
@@ -150,6 +163,7 @@ impl Question {
 enum NoAnswer {
     Question(QuestionError),
     Loop(InspectError),
+    Reading(BackendError),
     NotHere,
 }
 
@@ -185,6 +199,7 @@ impl Asking<'_> {
                 query::bare_question(self.parameters)?;
                 Ok(page(&history::answer(&self.handler.history)))
             }
+            Question::Counters => self.counters(),
         }
     }
 
@@ -237,6 +252,13 @@ impl Asking<'_> {
     ) -> (crate::questions::KernelVerdict, crate::questions::KernelDetail) {
         let _reading = self.handler.reading.lock().unwrap_or_else(PoisonError::into_inner);
         kernel::answer(snapshot, explained)
+    }
+
+    fn counters(&self) -> Result<Response, NoAnswer> {
+        let question = query::counters_question(self.parameters)?;
+        let Some(counters) = &self.handler.counters else { return Ok(page(&counters::disabled())) };
+        let reading = counters.get().map_err(NoAnswer::Reading)?;
+        Ok(page(&counters::answer(&reading, &question)))
     }
 
     fn diff(&self) -> Result<Response, NoAnswer> {

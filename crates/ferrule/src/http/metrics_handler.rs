@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use ferrule_backends::counters::SharedReading;
 use ferrule_config::settings::StatusPage;
 use ferrule_plan::ProxyMode;
 use jiff::Timestamp;
@@ -20,7 +21,6 @@ use crate::run::Inspector;
 use crate::status::Status;
 
 /// What the pages show that does not change.
-#[derive(Debug)]
 pub struct PageOptions {
     /// Shown by `/proxyMode`.
     pub mode: ProxyMode,
@@ -36,6 +36,8 @@ pub struct PageOptions {
     pub inspector: Option<Inspector>,
     /// Whether there is a page for people.
     pub status_page: StatusPage,
+    /// Connections of Services, if they are counted.
+    pub counters: Option<Arc<SharedReading>>,
 }
 
 /// Handles requests to the metrics port.
@@ -58,9 +60,10 @@ impl MetricsHandler {
         log: LogHandle,
         connections: Arc<Connections>,
     ) -> Self {
-        let inspect = options.inspector.clone();
-        let inspect =
-            inspect.map(|inspector| InspectHandler::on_network(inspector, Arc::clone(&status.history)));
+        let counters = options.counters.clone();
+        let inspect = options.inspector.clone().map(|inspector| {
+            InspectHandler::on_network(inspector, Arc::clone(&status.history)).with_counters(counters)
+        });
         let (scrape, pings) = (ScrapeCache::default(), Mutex::new(0));
         Self { status, options, log, connections, scrape, inspect, pings }
     }

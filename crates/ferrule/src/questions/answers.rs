@@ -213,3 +213,42 @@ pub struct FamilyDiff {
     /// Why that could not be found out, if so.
     pub error: Option<String>,
 }
+
+/// Connections since they are counted, for each Service port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountersAnswer {
+    /// Whether connections are counted at all (`--service-counters`).
+    pub enabled: bool,
+    /// The Service ports that are counted.
+    pub services: Vec<ServiceCounters>,
+}
+
+/// What was counted for a Service port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceCounters {
+    /// `namespace/name:port`
+    pub service: String,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+    /// Connections, also those to endpoints that are gone.
+    pub connections: u64,
+    /// Packets in both directions, where the mode has them.
+    pub packets: Option<u64>,
+    /// Bytes in both directions, where the mode has them.
+    pub bytes: Option<u64>,
+    /// Its endpoints, and those that left not long ago.
+    pub endpoints: Vec<EndpointCounters>,
+}
+
+/// What was counted for an endpoint of a Service port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointCounters {
+    /// `ip:port`
+    pub endpoint: String,
+    /// Connections.
+    pub connections: u64,
+    /// Packets in both directions, where the mode has them.
+    pub packets: Option<u64>,
+    /// Bytes in both directions, where the mode has them.
+    pub bytes: Option<u64>,
+}

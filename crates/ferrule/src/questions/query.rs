@@ -5,7 +5,10 @@ use std::net::IpAddr;
 
 use ferrule_model::{ServiceName, parse_ip};
 
-use super::{ExplainQuestion, Origin, PlanQuestion, QuestionError, ServiceState, ServicesQuestion, Target};
+use super::{
+    CountersQuestion, ExplainQuestion, Origin, PlanQuestion, QuestionError, ServiceState, ServicesQuestion,
+    Target,
+};
 
 /// More Services than these are not in one page, whatever is asked for.
 const MAX_PAGE: usize = 500;
@@ -131,6 +134,13 @@ pub fn service_question(parameters: &Parameters) -> Result<ServiceName, Question
 /// Checks a question without parameters.
 pub fn bare_question(parameters: &Parameters) -> Result<(), QuestionError> {
     parameters.only(&[])
+}
+
+/// Reads a question about counters.
+pub fn counters_question(parameters: &Parameters) -> Result<CountersQuestion, QuestionError> {
+    parameters.only(&["namespace", "service"])?;
+    let text = |name: &str| parameters.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    Ok(CountersQuestion { namespace: text("namespace"), service: text("service") })
 }
 
 /// Checks a question about differences.

@@ -2,15 +2,16 @@
 //!
 //! Changes are only noted; [`Proxy::sync`] plans them together and brings the kernel in line, each family on its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ferrule_backends::counters::{PlanChange, SharedReading};
 use ferrule_backends::{BackendError, Cost, Dataplane, Drift, SyncReport};
 use ferrule_model::{
-    Applied, Change, Cluster, IpFamily, KeptNodeField, ObjectKind, PerFamily, Timestamp, Touched,
-    TriggerTimes, with_causes,
+    Applied, Change, Cluster, IpFamily, KeptNodeField, ObjectKind, PerFamily, ServiceName, Timestamp,
+    Touched, TriggerTimes, with_causes,
 };
 use ferrule_plan::{
     FamilyPlan, NodePlan, NodeView, PlanDelta, ProxyMode, StaleFlows, adopt_addresses, replan,
@@ -21,12 +22,12 @@ use tracing::{error, info, warn};
 use super::family::{Family, Progress, Purpose, Repair};
 use super::flows::FlowCleaner;
 use super::inspect::{Diffs, Snapshot};
-use super::notes;
 use super::observer::Observer;
 use super::repair_log::RepairLog;
-use super::reported::ReportedDiagnostics;
+use super::reported::{ReportedDiagnostics, kind_of, object_of};
 use super::sync_log::{log_rejected, log_success};
 use super::view::{Site, health_check_addresses};
+use super::{counters, notes};
 use crate::health::Moment;
 use crate::metrics::SyncKind;
 
@@ -48,6 +49,8 @@ pub(super) struct Proxy {
     conflicts: ReportedDiagnostics,
     /// Kinds that cannot be watched.
     unreachable: BTreeMap<ObjectKind, Moment>,
+    /// Counts connections, if that is asked for.
+    counters: Option<Arc<SharedReading>>,
 }
 
 /// What became of a sync of all families.
@@ -86,7 +89,13 @@ impl Proxy {
             invalid_fields: ReportedDiagnostics::default(),
             conflicts: ReportedDiagnostics::default(),
             unreachable: BTreeMap::new(),
+            counters: None,
         }
+    }
+
+    /// From now on, these counters follow the plan.
+    pub(super) fn count_with(&mut self, counters: Option<Arc<SharedReading>>) {
+        self.counters = counters;
     }
 
     /// What the cluster says, as far as it is known.
@@ -158,7 +167,12 @@ impl Proxy {
         }
         Arc::make_mut(&mut self.view).interface_addresses = addresses;
         let plan = Arc::make_mut(&mut self.plan);
-        self.touched.node |= !adopt_addresses(plan, &self.cluster, &self.view);
+        if adopt_addresses(plan, &self.cluster, &self.view) {
+            // Rules stay as they are; what is sent to a new address is to be counted as well.
+            self.count(&BTreeSet::new(), &PerFamily::default());
+        } else {
+            self.touched.node = true;
+        }
         self.touched.node
     }
 
@@ -235,6 +249,9 @@ impl Proxy {
                 self.observer.set_addresses(family, addresses);
             }
         }
+        if !touched.is_empty() {
+            self.count(&touched.services, &deltas);
+        }
         let mut synced =
             Synced { is_complete: true, retry_in: None, needs_another: false, is_verification: false };
         synced.is_verification = self.families.iter().any(|(_, family)| family.needs.is_verification());
@@ -252,6 +269,15 @@ impl Proxy {
             self.observer.programmed(self.trigger_times.take().into_values().flatten());
         }
         synced
+    }
+
+    /// Counts what the plan has now. Before it is written: the first connection counts.
+    fn count(&self, touched: &BTreeSet<ServiceName>, deltas: &PerFamily<PlanDelta>) {
+        if let Some(counters) = &self.counters {
+            let asks = counters::asks(&self.cluster);
+            let notes = counters.follow(&PlanChange { plan: &self.plan, deltas, touched, asks: &asks });
+            notes::report_all(&notes, &self.observer.status().events);
+        }
     }
 
     fn sync_family(&mut self, family: IpFamily, delta: &PlanDelta) -> Result<(), BackendError> {
@@ -464,25 +490,4 @@ fn stale_flows(plan: &FamilyPlan, delta: &PlanDelta, missed: Option<StaleFlows>)
     stale.merge(by_change);
     stale.merge(StaleFlows::from_plan(plan));
     stale
-}
-
-/// The object a change is about, as reports name it; the only Node is our own.
-fn object_of(change: &Change, own_node: &str) -> (ObjectKind, String) {
-    let name = match change {
-        Change::Service(name, _) | Change::Endpoints(name, ..) => name.to_string(),
-        Change::Slice(name, ..) => name.to_string(),
-        Change::Node(_) => own_node.to_owned(),
-        Change::ServiceCidr(name, _) => name.clone(),
-    };
-    (kind_of(change), name)
-}
-
-fn kind_of(change: &Change) -> ObjectKind {
-    match change {
-        Change::Service(..) => ObjectKind::Service,
-        Change::Slice(..) => ObjectKind::EndpointSlice,
-        Change::Endpoints(..) => ObjectKind::Endpoints,
-        Change::Node(_) => ObjectKind::Node,
-        Change::ServiceCidr(..) => ObjectKind::ServiceCidr,
-    }
 }

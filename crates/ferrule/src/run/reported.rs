@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ferrule_model::{Diagnostic, ObjectKind};
+use ferrule_model::{Change, Diagnostic, ObjectKind};
 
 /// Beyond this many objects, diagnostics may be reported again.
 const MAX_OBJECTS: usize = 10_000;
@@ -53,6 +53,28 @@ impl ReportedDiagnostics {
             *before = found;
         }
         new
+    }
+}
+
+/// The object a change is about, as reports name it; the only Node is our own.
+pub(super) fn object_of(change: &Change, own_node: &str) -> (ObjectKind, String) {
+    let name = match change {
+        Change::Service(name, _) | Change::Endpoints(name, ..) => name.to_string(),
+        Change::Slice(name, ..) => name.to_string(),
+        Change::Node(_) => own_node.to_owned(),
+        Change::ServiceCidr(name, _) => name.clone(),
+    };
+    (kind_of(change), name)
+}
+
+/// The kind of object that a change is about.
+pub(super) fn kind_of(change: &Change) -> ObjectKind {
+    match change {
+        Change::Service(..) => ObjectKind::Service,
+        Change::Slice(..) => ObjectKind::EndpointSlice,
+        Change::Endpoints(..) => ObjectKind::Endpoints,
+        Change::Node(_) => ObjectKind::Node,
+        Change::ServiceCidr(..) => ObjectKind::ServiceCidr,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender as Sender};
 use std::time::Duration;
 
+use ferrule_backends::counters::SharedReading;
 use ferrule_backends::{Backend, BackendError, ModeChoice};
 use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::profiling::heap;
@@ -24,7 +25,7 @@ use super::proxy::Proxy;
 use super::serving::{Context, Serving};
 use super::source::{ActiveSource, EventQueue, Source};
 use super::view::{Site, mode_options, node_view};
-use super::{Ended, Event, Loop, State, host_support, notes, signals};
+use super::{Ended, Event, Loop, State, counters, host_support, notes, signals};
 use crate::config_reload::LiveConfig;
 use crate::descriptors;
 use crate::events::{self, Recorder};
@@ -187,9 +188,10 @@ impl Starting {
         for source in self.backend.scrape_sources() {
             self.status.metrics.add_source(source)?;
         }
+        let counters = counters::open(&*self.backend, &served, settings.counters, &self.status)?;
         let http = HttpRuntime::start(shares).map_err(StartError::Threads)?;
-        self.serve_pages(&http)?;
-        let inspect_socket = self.serve_questions(&http);
+        self.serve_pages(&http, counters.clone())?;
+        let inspect_socket = self.serve_questions(&http, counters.clone());
         // Subscribed before the addresses are listed, so that no change is missed.
         address_watch::start(self.events_tx.clone())?;
         let interface_addresses: BTreeSet<IpAddr> =
@@ -199,7 +201,8 @@ impl Starting {
         let checks =
             (!self.backend.is_shadow()).then(|| ServiceChecks::start(Arc::clone(&self.status), &http));
         let observer = Observer::new(Arc::clone(&self.status), checks, served);
-        let proxy = Proxy::new(view, opened.dataplanes, self.flow_cleaner()?, observer);
+        let mut proxy = Proxy::new(view, opened.dataplanes, self.flow_cleaner()?, observer);
+        proxy.count_with(counters);
         self.status.events.record(events::starting(self.status.events.node()));
         if let Some(live) = self.configuration.take() {
             watch_configuration(live, self.events_tx.clone()).map_err(StartError::Threads)?;
@@ -224,7 +227,11 @@ impl Starting {
     }
 
     /// Health and metrics, on their ports.
-    fn serve_pages(&self, http: &HttpRuntime) -> Result<(), StartError> {
+    fn serve_pages(
+        &self,
+        http: &HttpRuntime,
+        counters: Option<Arc<SharedReading>>,
+    ) -> Result<(), StartError> {
         let Self { settings, status, .. } = self;
         let recorded = |failure: BindError| {
             let problem = with_causes(&failure);
@@ -245,6 +252,7 @@ impl Starting {
             started: process::started(),
             inspector: Some(Inspector::new(self.events_tx.clone())),
             status_page: settings.status_page,
+            counters,
         };
         let connections = Arc::clone(&http.connections);
         let handler = MetricsHandler::new(Arc::clone(status), options, self.log.clone(), connections);
@@ -253,10 +261,15 @@ impl Starting {
     }
 
     /// Answers to commands, on a unix socket.
-    fn serve_questions(&self, http: &HttpRuntime) -> Option<InspectSocket> {
+    fn serve_questions(
+        &self,
+        http: &HttpRuntime,
+        counters: Option<Arc<SharedReading>>,
+    ) -> Option<InspectSocket> {
         let path = self.settings.inspect_socket.clone()?;
         let inspector = Inspector::new(self.events_tx.clone());
-        let handler = InspectHandler::on_socket(inspector, Arc::clone(&self.status.history));
+        let history = Arc::clone(&self.status.history);
+        let handler = InspectHandler::on_socket(inspector, history).with_counters(counters);
         Some(InspectSocket::serve(path, handler, http))
     }
 

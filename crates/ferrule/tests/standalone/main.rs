@@ -1,6 +1,7 @@
 //! The program itself, serving a folder of manifests on a real kernel, asked with real packets.
 
 mod configuration;
+mod counters;
 mod drift;
 mod ending;
 mod failures;

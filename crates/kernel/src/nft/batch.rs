@@ -129,6 +129,7 @@ impl Encoder<'_> {
                 | Operation::DeleteSet(_)
                 | Operation::FlushSet(_)
                 | Operation::AddElements(_)
+                | Operation::AddCounted(_)
                 | Operation::DeleteElements { .. }
                 | Operation::AddCounter(_)
                 | Operation::DeleteCounter(_)
@@ -170,6 +171,12 @@ impl Encoder<'_> {
                 );
             }
             Operation::AddElements(elements) => self.add_elements(at, elements),
+            Operation::AddCounted(elements) => {
+                let Some(first) = elements.first() else { return };
+                let message = ObjectMessage::create(message::NEW_ELEMENTS);
+                let list = ElementList { operation: at, set: &first.set, message, items: elements };
+                self.elements(&list, encode::put_counted_element);
+            }
             Operation::DeleteElements { set, keys } => {
                 let message = ObjectMessage::delete(message::DELETE_ELEMENTS);
                 let list = ElementList { operation: at, set, message, items: keys };
@@ -331,6 +338,7 @@ fn chain_of(operation: &Operation) -> Option<&Chain> {
         | Operation::FlushSet(_)
         | Operation::DeleteChain(_)
         | Operation::AddElements(_)
+        | Operation::AddCounted(_)
         | Operation::DeleteElements { .. }
         | Operation::AddCounter(_)
         | Operation::DeleteCounter(_)

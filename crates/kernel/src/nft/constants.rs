@@ -298,6 +298,20 @@ pub mod expression {
         pub const DIRECTION: u16 = 3;
         pub const STATE: u32 = 0;
         pub const STATUS: u32 = 2;
+        pub const SOURCE_PORT: u32 = 11;
+        pub const DESTINATION_PORT: u32 = 12;
+        pub const SOURCE_IPV4: u32 = 19;
+        pub const DESTINATION_IPV4: u32 = 20;
+        pub const SOURCE_IPV6: u32 = 21;
+        pub const DESTINATION_IPV6: u32 = 22;
+        pub const ORIGINAL: u8 = 0;
+        pub const REPLY: u8 = 1;
+    }
+
+    pub mod counter {
+        pub const NAME: &str = "counter";
+        pub const BYTES: u16 = 1;
+        pub const PACKETS: u16 = 2;
     }
 
     pub mod fib {
@@ -320,6 +334,8 @@ pub mod expression {
         pub const EXPRESSIONS: u16 = 10;
         pub const REFRESH: u32 = 1;
         pub const DELETE: u32 = 2;
+        /// The flag that the kernel adds itself where elements have counters.
+        pub const COUNTS: u32 = 2;
     }
 
     pub mod reference {

@@ -7,12 +7,12 @@ mod expression;
 
 pub use expression::expression;
 
-use super::constants::{chain, data, element, object, rule, set, table};
+use super::constants::{chain, data, element, expression as expressions, object, rule, set, table};
 use super::encode::{fields_length, fields_type, set_flags};
 use super::user_data;
 use super::{
-    Chain, ChainKind, Element, Family, Field, Hook, HookPoint, KeyBytes, Name, Rule, Set, SetData, Value,
-    Verdict,
+    Chain, ChainKind, CountedElement, Element, Family, Field, Hook, HookPoint, KeyBytes, Name, Rule, Set,
+    SetData, Value, Verdict,
 };
 use crate::netlink::{Attribute, Attributes};
 
@@ -80,19 +80,43 @@ pub fn set(attributes: Attributes<'_>) -> Option<Set> {
         key: fields(attributes.number(set::KEY_TYPE)?)?,
         data: if flags & set::MAP == 0 { None } else { Some(set_data(attributes)?) },
         dynamic: flags & set::EVALUATED != 0,
+        counted: is_counted(attributes),
         size: attributes.nested(set::DESCRIPTION).and_then(|inner| inner.number(set::DESCRIPTION_SIZE)),
         comment: user_data::set_comment(notes),
     };
     // The kernel keeps each of these when a set is written again.
-    let kept =
-        [set::POLICY, set::TIMEOUT, set::GC_INTERVAL, set::OBJECT_TYPE, set::EXPRESSION, set::EXPRESSIONS];
-    let plain = kept.iter().all(|kind| attributes.get(*kind).is_none());
+    let kept = [set::POLICY, set::TIMEOUT, set::GC_INTERVAL, set::OBJECT_TYPE, set::EXPRESSIONS];
+    let plain = kept.iter().all(|kind| attributes.get(*kind).is_none())
+        && attributes.get(set::EXPRESSION).is_some() == set.counted;
     let ours = plain
         && set_flags(&set) == flags
         && attributes.number(set::KEY_LENGTH) == Some(fields_length(&set.key))
         // Without user data a set works, but its listing cannot be loaded again.
         && user_data::for_set(&set) == notes;
     ours.then_some(set)
+}
+
+/// Whether each element of a set has a counter.
+fn is_counted(set: Attributes<'_>) -> bool {
+    let name = set.nested(set::EXPRESSION).and_then(|inner| inner.text(expressions::NAME));
+    name == Some(expressions::counter::NAME)
+}
+
+/// An element of a set whose elements have counters. Elements without one are left out.
+pub fn counted_element(attributes: Attributes<'_>, set: &Name) -> Option<CountedElement> {
+    let key = KeyBytes::from_slice(attributes.nested(element::KEY)?.get(data::VALUE)?.value);
+    let counter = attributes.nested(element::EXPRESSION)?;
+    let values = counter.nested(expressions::DATA)?;
+    let notes = attributes.get(element::USER_DATA).map_or(&[][..], |notes| notes.value);
+    let long = |kind| values.get(kind).and_then(Attribute::long);
+    (counter.text(expressions::NAME)? == expressions::counter::NAME).then_some(())?;
+    Some(CountedElement {
+        set: set.clone(),
+        key,
+        comment: user_data::comment(notes),
+        packets: long(expressions::counter::PACKETS)?,
+        bytes: long(expressions::counter::BYTES)?,
+    })
 }
 
 /// A chain, still without rules, if it is one that we could have written.

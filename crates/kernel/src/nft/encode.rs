@@ -7,9 +7,12 @@ mod expression;
 
 pub use expression::{port_unreachable, put_expression};
 
-use super::constants::{chain, data, element, kind, object, rule, set, table};
+use super::constants::{chain, data, element, expression as expressions, kind, object, rule, set, table};
 use super::user_data;
-use super::{Chain, ChainKind, Element, Family, Field, HookPoint, Name, Rule, Set, SetData, Value, Verdict};
+use super::{
+    Chain, ChainKind, CountedElement, Element, Family, Field, HookPoint, Name, Rule, Set, SetData, Value,
+    Verdict,
+};
 use crate::netlink::{MessageHeader, Writer, flags};
 
 /// The table all objects are in.
@@ -75,6 +78,9 @@ pub fn put_set(writer: &mut Writer, table: &TableName, set: &Set, id: u32) {
     if let Some(size) = set.size {
         writer.nest(set::DESCRIPTION, |writer| writer.number(set::DESCRIPTION_SIZE, size));
     }
+    if set.counted {
+        writer.nest(set::EXPRESSION, |writer| put_count(writer, 0, 0));
+    }
     writer.bytes(set::USER_DATA, &user_data::for_set(set));
 }
 
@@ -117,6 +123,22 @@ pub fn put_element(writer: &mut Writer, element: &Element) {
     }
 }
 
+/// Writes one item of a list of elements that have counters.
+pub fn put_counted_element(writer: &mut Writer, element: &CountedElement) {
+    put_key(writer, &element.key);
+    writer.nest(element::EXPRESSION, |writer| put_count(writer, element.packets, element.bytes));
+    put_comment(writer, element::USER_DATA, element.comment.as_deref());
+}
+
+/// Writes an anonymous counter that begins with these values.
+fn put_count(writer: &mut Writer, packets: u64, bytes: u64) {
+    writer.text(expressions::NAME, expressions::counter::NAME);
+    writer.nest(expressions::DATA, |writer| {
+        writer.long(expressions::counter::BYTES, bytes);
+        writer.long(expressions::counter::PACKETS, packets);
+    });
+}
+
 /// Writes the key of an element.
 pub fn put_key(writer: &mut Writer, key: &[u8]) {
     writer.nest(element::KEY, |writer| writer.bytes(data::VALUE, key));
@@ -155,7 +177,8 @@ pub fn put_verdict(writer: &mut Writer, verdict: &Verdict) {
 /// Concatenations carry no flag and no list of fields: `nft` writes those for ranges only, and hash maps do not need them.
 pub fn set_flags(set: &Set) -> u32 {
     let map = if set.data.is_some() { set::MAP } else { 0 };
-    let dynamic = if set.dynamic { set::TIMEOUTS | set::EVALUATED } else { 0 };
+    let expires = if set.counted { 0 } else { set::TIMEOUTS };
+    let dynamic = if set.dynamic { expires | set::EVALUATED } else { 0 };
     map | dynamic
 }
 

@@ -120,6 +120,15 @@ pub enum Expression {
         /// The destination register.
         to: Register,
     },
+    /// Loads a part of the connection's addresses (`ct original ip daddr`, `ct reply proto-src`).
+    ConnectionTuple {
+        /// Of which direction.
+        direction: Direction,
+        /// Which part.
+        part: TuplePart,
+        /// The destination register.
+        to: Register,
+    },
     /// Loads the type of an address of the packet as routing sees it (`fib saddr type`, `fib daddr type`).
     AddressType {
         /// Which address.
@@ -139,6 +148,14 @@ pub enum Expression {
         data: Register,
         /// The element's timeout.
         timeout_millis: Option<u64>,
+    },
+    /// Counts the packet in the element with the register's key of a dynamic set whose elements have counters; creates the
+    /// element if there is none and room for it (`update @SET { … }`).
+    CountIn {
+        /// The set.
+        set: Name,
+        /// The register of the key.
+        key: Register,
     },
     /// Counts packets and bytes in a named counter of the table.
     Counter(Name),
@@ -191,4 +208,26 @@ pub enum UpdateOperation {
     Refresh,
     /// Deletes an element.
     Delete,
+}
+
+/// A direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client, as it sent its packets.
+    Original,
+    /// To the client, as its packets are expected where it is answered.
+    Reply,
+}
+
+/// A part of the addresses of a connection in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TuplePart {
+    /// The source address, of the table's family.
+    SourceAddress,
+    /// The destination address.
+    DestinationAddress,
+    /// The source port.
+    SourcePort,
+    /// The destination port.
+    DestinationPort,
 }

@@ -6,8 +6,10 @@ use rustix::io::Errno;
 
 use super::constants::{FIXED, chain, element, flowtable, generation, kind, message, object, rule, set};
 use super::decode::{self, CounterReading, SeenElement, SeenTable};
-use super::{Chain, Element, Family, KeyBytes, Name, NftClient, OtherKind, OtherObject, Rule, Set};
-use crate::netlink::{Attributes, Message, NetlinkError, Request, Writer};
+use super::{
+    Chain, CountedElement, Element, Family, KeyBytes, Name, NftClient, OtherKind, OtherObject, Rule, Set,
+};
+use crate::netlink::{Attribute, Attributes, Message, NetlinkError, Request, Writer};
 use crate::port::NftReader;
 
 /// An object of the table as it was read.
@@ -142,6 +144,27 @@ impl NftClient {
         match self.socket.get(request, |_| Some(())) {
             Ok(()) => Ok(true),
             Err(error) if is_missing(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The elements with their counters of a set, or `None` if there is no such set.
+    pub fn counted_elements(&mut self, set: &Name) -> Result<Option<Vec<CountedElement>>, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.request_body(|writer| {
+            writer.text(element::TABLE, table.as_str());
+            writer.text(element::SET, set.as_str());
+        });
+        let operation = "reading the counters of an nftables set";
+        let request = Request { operation, kind: kind(message::GET_ELEMENTS), body: &body };
+        let lists = self.socket.dump_whole(request, |message| {
+            let items = message.attributes(FIXED).nested(element::LIST)?;
+            let counted = |item: Attribute<'_>| decode::counted_element(item.nested(), set);
+            Some(items.into_iter().filter_map(counted).collect::<Vec<_>>())
+        });
+        match lists {
+            Ok(lists) => Ok(Some(lists.into_iter().flatten().collect())),
+            Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }

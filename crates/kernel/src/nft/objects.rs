@@ -67,6 +67,8 @@ pub struct Set {
     pub data: Option<SetData>,
     /// Packets write elements, and they expire: `flags dynamic,timeout`.
     pub dynamic: bool,
+    /// Each element has a counter. With [`Self::dynamic`], elements do not expire: `flags dynamic`.
+    pub counted: bool,
     /// The maximum number of elements, if there is one.
     pub size: Option<u32>,
     /// Shown by `nft list`.
@@ -114,6 +116,21 @@ pub struct Element {
     pub key: KeyBytes,
     /// The value, in a map.
     pub value: Option<Value>,
+}
+
+/// One element of a set whose elements have counters ([`Set::counted`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedElement {
+    /// The set it is in.
+    pub set: Name,
+    /// Its key, as in [`Element`].
+    pub key: KeyBytes,
+    /// Shown by `nft list`.
+    pub comment: Option<String>,
+    /// How many packets met it; where it is written, how many count already.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// The value of a map's element.

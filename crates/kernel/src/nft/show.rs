@@ -24,6 +24,10 @@ pub fn doing(operation: &Operation) -> String {
             let set = elements.first().map_or("?", |element| element.set.as_str());
             format!("adding {} elements to {set}", elements.len())
         }
+        Operation::AddCounted(elements) => {
+            let set = elements.first().map_or("?", |element| element.set.as_str());
+            format!("adding {} counted elements to {set}", elements.len())
+        }
         Operation::DeleteElements { set, keys } => format!("deleting {} elements of {set}", keys.len()),
         Operation::AddCounter(name) => format!("adding counter {name}"),
         Operation::DeleteCounter(name) => format!("deleting counter {name}"),
@@ -66,6 +70,11 @@ fn operation_lines(operation: &Operation, known: &KnownSets, lines: &mut Vec<Str
                 format!("add element {} {text}", element.set)
             }));
         }
+        Operation::AddCounted(elements) => lines.extend(elements.iter().map(|element| {
+            let fields = known.get(&element.set).map(|set| set.key.as_slice());
+            let key = bytes_text(&element.key, fields);
+            format!("add element {} {key} counter packets {}", element.set, element.packets)
+        })),
         Operation::DeleteElements { set, keys } => {
             let fields = known.get(set).map(|set| set.key.as_slice());
             lines.extend(keys.iter().map(|key| format!("delete element {set} {}", bytes_text(key, fields))));

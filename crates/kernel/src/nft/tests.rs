@@ -4,7 +4,7 @@ mod generated;
 
 use proptest::prelude::*;
 
-use self::generated::{chain_header, element, rule, set, transaction};
+use self::generated::{chain_header, counted_element, element, rule, set, transaction};
 use super::encode::{self, TableName};
 use super::{Batch, Family, Name, Operation, SeenElement, Transaction, decode, notification};
 use crate::conntrack;
@@ -41,6 +41,13 @@ proptest! {
         let bytes = written(|writer| encode::put_element(writer, &element));
         let seen = decode::seen_element(Attributes::new(&bytes), &element.set);
         prop_assert_eq!(seen, Some(SeenElement::Known(element)));
+    }
+
+    #[test]
+    fn an_element_with_a_counter_survives(element in counted_element()) {
+        let bytes = written(|writer| encode::put_counted_element(writer, &element));
+        let seen = decode::counted_element(Attributes::new(&bytes), &element.set);
+        prop_assert_eq!(seen, Some(element));
     }
 
     #[test]
@@ -118,6 +125,7 @@ fn decode_everything(bytes: &[u8]) {
     decode::chain(attributes);
     decode::counter(attributes);
     decode::seen_element(attributes, &name);
+    decode::counted_element(attributes, &name);
     for family in FAMILIES {
         decode::seen_rule(attributes, family);
         decode::expression(attributes, family);

@@ -2,7 +2,7 @@
 //!
 //! Only collects them: they are encoded in [`super::batch`], sent by [`super::NftClient`], printed by [`super::show`].
 
-use super::{Chain, Element, KeyBytes, Name, OtherObject, Set};
+use super::{Chain, CountedElement, Element, KeyBytes, Name, OtherObject, Set};
 
 /// One operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Operation {
     DeleteChain(Name),
     /// Adds elements of one set. An element that exists must have the same value.
     AddElements(Vec<Element>),
+    /// Adds elements with counters to one set. A counter of an element that exists goes on as it is.
+    AddCounted(Vec<CountedElement>),
     /// Deletes elements of one set, which must exist.
     DeleteElements {
         /// The set's name.
@@ -160,6 +162,21 @@ impl Transaction {
         self.push(Operation::AddElements(vec![element]))
     }
 
+    /// Adds elements with counters. Consecutive ones of one set share an operation.
+    pub fn add_counted(&mut self, elements: impl IntoIterator<Item = CountedElement>) -> &mut Self {
+        for element in elements {
+            match self.operations.last_mut() {
+                Some(Operation::AddCounted(list))
+                    if list.last().is_some_and(|last| last.set == element.set) =>
+                {
+                    list.push(element);
+                }
+                _ => drop(self.push(Operation::AddCounted(vec![element]))),
+            }
+        }
+        self
+    }
+
     /// Removes and returns the element that was added last, if that was the last operation.
     pub fn pop_element(&mut self) -> Option<Element> {
         let Some(Operation::AddElements(elements)) = self.operations.last_mut() else { return None };
@@ -209,6 +226,7 @@ impl Operation {
             Self::AddTable | Self::AddSet(_) | Self::AddCounter(_) => 1,
             Self::AddChain(chain) | Self::RefillChain(chain) => 1 + chain.rules.len(),
             Self::AddElements(elements) => elements.len(),
+            Self::AddCounted(elements) => elements.len(),
             Self::DeleteTable
             | Self::DeleteSet(_)
             | Self::FlushSet(_)
@@ -233,6 +251,7 @@ impl Operation {
             | Self::AddChain(_)
             | Self::RefillChain(_)
             | Self::AddElements(_)
+            | Self::AddCounted(_)
             | Self::AddCounter(_) => 0,
         }
     }

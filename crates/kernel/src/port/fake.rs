@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::dummy::Link;
-use crate::ipvs::{FirewallMark, VirtualServerId};
+use crate::ipvs::{FirewallMark, Stats, VirtualServerId};
 use crate::netlink::{NetlinkError, Rejection};
 use crate::nft::Family;
 
@@ -144,6 +144,23 @@ impl FakeIpvsKernel {
     /// Gives a set a timeout for its entries, and returns whether there is such a set.
     pub fn set_timeout(&self, set: &str) -> bool {
         self.state().sets.get_mut(set).map(|set| set.has_extensions = true).is_some()
+    }
+
+    /// So many clients connect to a real server and exchange ten packets of a hundred bytes each.
+    pub fn connect(&self, service: VirtualServerId, server: SocketAddr, times: u64) {
+        let mut state = self.state();
+        let Some(service) = state.services.get_mut(&service) else { return };
+        let counts = |stats: &mut Stats| {
+            stats.connections += times;
+            stats.in_packets += 6 * times;
+            stats.out_packets += 4 * times;
+            stats.in_bytes += 600 * times;
+            stats.out_bytes += 400 * times;
+        };
+        counts(&mut service.stats);
+        if let Some(server) = service.servers.get_mut(&server) {
+            counts(&mut server.stats);
+        }
     }
 
     /// Sets the connection counts of a real server, and returns whether there is such a server.

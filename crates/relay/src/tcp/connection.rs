@@ -138,7 +138,16 @@ impl Connection {
                 self.report_success();
             }
         }
-        self.dial = None;
+        self.settled();
+    }
+
+    /// No other endpoint will be tried: this one serves the client.
+    fn settled(&mut self) {
+        if self.dial.take().is_some()
+            && let Some(endpoint) = self.endpoint_address
+        {
+            self.portal.pool.note_served(endpoint);
+        }
     }
 
     /// Passes the ends of halves on.
@@ -250,6 +259,9 @@ impl Connection {
 
     /// Closes both sockets.
     pub(super) fn close(&mut self) {
+        if self.stage == Stage::Relaying {
+            self.settled();
+        }
         self.stage = Stage::Ended;
         self.client = None;
         self.endpoint = None;

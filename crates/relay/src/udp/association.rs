@@ -68,6 +68,7 @@ impl UdpSide {
             newer: None,
         });
         state.count(|counters| &counters.associated, 1);
+        state.pool.note_served(endpoint);
         let portal_entry = self.portals.get_mut(portal)?;
         portal_entry.add(index, &mut self.associations);
         if !std::mem::replace(&mut portal_entry.expiry_is_set, true) {

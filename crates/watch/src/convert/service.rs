@@ -69,8 +69,15 @@ fn convert(reader: &mut FieldReader, object: &api::Service) -> Option<Arc<Servic
         external_policy,
         affinity_seconds: affinity_seconds(reader, spec),
         health_check_port: health_check_port(reader, spec, external_policy),
+        is_counted: is_counted(&object.metadata),
         ports: service_ports(reader, &spec.ports),
     }))
+}
+
+/// A label or an annotation asks for it. Any other value than `true` does not, as it is with labels.
+fn is_counted(metadata: &api::ObjectMeta) -> bool {
+    let asked = [&metadata.labels.counters, &metadata.annotations.counters];
+    asked.into_iter().flatten().any(|value| value == "true")
 }
 
 /// An old API server gives one cluster IP and no families; otherwise families and addresses go in pairs.

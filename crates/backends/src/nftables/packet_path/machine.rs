@@ -247,7 +247,10 @@ impl<'a> Machine<'a> {
             Expression::Update { timeout_millis, set, .. } => {
                 self.remember(set, *timeout_millis);
             }
-            Expression::Counter(_) => {}
+            Expression::Counter(_) | Expression::CountIn { .. } => {}
+            Expression::ConnectionTuple { .. } => {
+                return Err("the addresses of a connection are not followed".to_owned());
+            }
         }
         Ok(Next::Go)
     }

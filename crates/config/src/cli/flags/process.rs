@@ -74,7 +74,7 @@ pub const FLAGS: &[Flag] = &[
         field: "",
         with_config_file: WithConfigFile::Counts,
         lifecycle: Lifecycle::Current,
-        doc: "Unix socket on which the running proxy answers ferrule status, plan, explain and diff. Its directory must be this user's alone, and is made if it is missing. Empty switches it off.",
+        doc: "Unix socket on which the running proxy answers ferrule status, plan, explain, diff and top. Its directory must be this user's alone, and is made if it is missing. Empty switches it off.",
     },
     Flag {
         name: "shadow",

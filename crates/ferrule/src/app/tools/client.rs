@@ -42,7 +42,7 @@ impl Client {
         let (status, body) = self.get(page, parameters).map_err(|error| {
             ToolError(format!(
                 "no proxy answers at {path}: {error}. It listens there while it runs as root (--inspect-socket); \
-                 plan, explain and diff work without it from --manifests DIR"
+                 plan, explain and diff alone work without it from --manifests DIR"
             ))
         })?;
         let unreadable =

@@ -19,10 +19,13 @@ pub enum Command {
     Explain,
     /// What a sync would write.
     Diff,
+    /// Services by connections a second.
+    Top,
 }
 
 /// All of them.
-pub const COMMANDS: [Command; 4] = [Command::Status, Command::Plan, Command::Explain, Command::Diff];
+pub const COMMANDS: [Command; 5] =
+    [Command::Status, Command::Plan, Command::Explain, Command::Diff, Command::Top];
 
 /// How an answer is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +59,10 @@ const EXPLAIN: &[Command] = &[Command::Explain];
 const PLAN: &[Command] = &[Command::Plan];
 const WITH_FOLDER: &[Command] = &[Command::Plan, Command::Explain, Command::Diff];
 
-const OPTIONS: [Opt; 16] = [
+const TOP: &[Command] = &[Command::Top];
+const OF_SERVICES: &[Command] = &[Command::Plan, Command::Top];
+
+const OPTIONS: [Opt; 20] = [
     opt("from-pod", "ADDRESS", EXPLAIN, "The packet comes from a pod of this node, behind its interface."),
     opt("from-node", "", EXPLAIN, "The node itself sends the packet."),
     opt(
@@ -73,10 +79,14 @@ const OPTIONS: [Opt; 16] = [
         EXPLAIN,
         "With --manifests or --kubeconfig: compare with the kernel of this host. Needs root.",
     ),
-    opt("namespace", "NAME", PLAN, "Only Services of this namespace."),
-    opt("service", "NAMESPACE/NAME", PLAN, "Only this Service."),
+    opt("namespace", "NAME", OF_SERVICES, "Only Services of this namespace; -n for short."),
+    opt("service", "NAMESPACE/NAME", OF_SERVICES, "Only this Service."),
     opt("address", "ADDRESS", PLAN, "Only frontends at this address."),
-    opt("limit", "NUMBER", PLAN, "No more frontends than this."),
+    opt("limit", "NUMBER", OF_SERVICES, "No more rows than this; of plan, no more frontends."),
+    opt("endpoints", "", TOP, "Also a row for each endpoint."),
+    opt("interval", "SECONDS", TOP, "The time between two readings, 2 if not set, at least 1."),
+    opt("count", "NUMBER", TOP, "End after so many tables."),
+    opt("once", "", TOP, "End after one table, as where the output is no terminal."),
     opt(
         "manifests",
         "DIR",
@@ -115,12 +125,13 @@ impl Command {
             Self::Plan => "plan",
             Self::Explain => "explain",
             Self::Diff => "diff",
+            Self::Top => "top",
         }
     }
 
     fn synopsis(self) -> &'static str {
         match self {
-            Self::Status | Self::Plan | Self::Diff => "[options]",
+            Self::Status | Self::Plan | Self::Diff | Self::Top => "[options]",
             Self::Explain => "FROM TO[:PORT][/udp|/sctp] [options]",
         }
     }
@@ -134,6 +145,10 @@ impl Command {
                  FROM is an address. TO is an address, or a Service as NAMESPACE/NAME. Without a port the packet has none, as a ping."
             }
             Self::Diff => "What a sync would write now. Nothing is written.",
+            Self::Top => {
+                "Services by connections a second, on this node. On a terminal the table is renewed until it is interrupted.\n\
+                 The proxy must count connections: --service-counters=all, or labelled."
+            }
         }
     }
 
@@ -142,6 +157,7 @@ impl Command {
             Self::Status => "0 in sync, 1 not in sync, 2 no answer",
             Self::Plan => "0 answered, 2 no answer",
             Self::Explain => "0 the packet reaches an endpoint, 1 it does not, 2 wrong usage or no answer",
+            Self::Top => "0 answered, 2 wrong usage, no answer, or no counters",
             Self::Diff => "0 no difference, 1 differences, 2 wrong usage or no answer",
         }
     }
@@ -159,7 +175,17 @@ impl Command {
                 "explain 10.244.1.7 shop/web:http -o json",
             ],
             Self::Diff => &["diff", "diff --manifests ./changed"],
+            Self::Top => &[
+                "top",
+                "top -n shop --endpoints",
+                "top --interval 10 --count 6 -o wide",
+                "top --once -o json",
+            ],
         }
+    }
+
+    fn takes_manifests(self) -> bool {
+        WITH_FOLDER.contains(&self)
     }
 
     /// The options that it takes, with dashes.
@@ -228,7 +254,7 @@ impl Given {
         (name, joined): (&str, Option<String>),
         rest: &mut impl Iterator<Item = &'a String>,
     ) -> Result<(), ToolError> {
-        let Some(flag) = flags::find(name).filter(|_| command != Command::Status) else {
+        let Some(flag) = flags::find(name).filter(|_| command.takes_manifests()) else {
             let guess = closest(name, command.options().map(|option| option.name));
             let guess = guess.map(|guess| format!(", did you mean --{guess}?")).unwrap_or_default();
             return Err(ToolError(format!("there is no option --{name}{guess}")));

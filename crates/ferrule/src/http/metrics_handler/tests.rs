@@ -21,6 +21,7 @@ fn handler(profiling: bool) -> MetricsHandler {
         started: (Timestamp::UNIX_EPOCH, Instant::now()),
         inspector: None,
         status_page: StatusPage::Served,
+        counters: None,
     };
     MetricsHandler::new(Arc::new(status), options, LogHandle::default(), Arc::new(Connections::new(64)))
 }

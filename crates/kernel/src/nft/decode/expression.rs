@@ -8,7 +8,8 @@ use crate::nft::constants::expression::{
 use crate::nft::constants::{data, object};
 use crate::nft::encode::port_unreachable;
 use crate::nft::{
-    Bytes, Comparison, DataBytes, Expression, Family, FibAddress, MetaKey, Name, PayloadBase, UpdateOperation,
+    Bytes, Comparison, DataBytes, Direction, Expression, Family, FibAddress, MetaKey, Name, PayloadBase,
+    TuplePart, UpdateOperation,
 };
 
 /// An expression, if it is one that we could have written.
@@ -26,9 +27,9 @@ pub fn expression(attributes: Attributes<'_>, family: Family) -> Option<Expressi
         "nat" => destination_nat(body, family),
         "masq" => masquerading(body),
         "reject" => rejection(body, family),
-        "ct" => connection(body),
+        "ct" => connection(body, family),
         "fib" => address_type(body),
-        "dynset" => map_update(body),
+        "dynset" => map_update(body).or_else(|| count_in(body)),
         "objref" => counter(body),
         _ => None,
     }
@@ -148,9 +149,9 @@ fn rejection(body: Attributes<'_>, family: Family) -> Option<Expression> {
     ours.then_some(Expression::Reject)
 }
 
-fn connection(body: Attributes<'_>) -> Option<Expression> {
-    if body.get(conntrack::DIRECTION).is_some() {
-        return None;
+fn connection(body: Attributes<'_>, family: Family) -> Option<Expression> {
+    if let Some(direction) = body.get(conntrack::DIRECTION) {
+        return connection_tuple(body, direction.byte()?, family);
     }
     let to = body.number(conntrack::TO)?;
     match body.number(conntrack::KEY)? {
@@ -158,6 +159,23 @@ fn connection(body: Attributes<'_>) -> Option<Expression> {
         conntrack::STATUS => Some(Expression::ConnectionStatus { to }),
         _ => None,
     }
+}
+
+fn connection_tuple(body: Attributes<'_>, direction: u8, family: Family) -> Option<Expression> {
+    const PARTS: [TuplePart; 4] = [
+        TuplePart::SourceAddress,
+        TuplePart::DestinationAddress,
+        TuplePart::SourcePort,
+        TuplePart::DestinationPort,
+    ];
+    let direction = match direction {
+        conntrack::ORIGINAL => Direction::Original,
+        conntrack::REPLY => Direction::Reply,
+        _ => return None,
+    };
+    let key = body.number(conntrack::KEY)?;
+    let part = PARTS.into_iter().find(|part| part.number(family) == key)?;
+    Some(Expression::ConnectionTuple { direction, part, to: body.number(conntrack::TO)? })
 }
 
 fn address_type(body: Attributes<'_>) -> Option<Expression> {
@@ -184,6 +202,17 @@ fn map_update(body: Attributes<'_>) -> Option<Expression> {
     let timeout_millis = body.get(update::TIMEOUT).and_then(Attribute::long).filter(|timeout| *timeout != 0);
     let set = Name::new(body.text(update::SET)?);
     plain.then_some(Expression::Update { set, operation, key, data, timeout_millis })
+}
+
+fn count_in(body: Attributes<'_>) -> Option<Expression> {
+    let beside = [update::DATA, update::EXPRESSION, update::EXPRESSIONS];
+    let plain = beside.iter().all(|kind| body.get(*kind).is_none())
+        && body.number(update::FLAGS).unwrap_or(0) & !update::COUNTS == 0
+        && body.get(update::TIMEOUT).and_then(Attribute::long).unwrap_or(0) == 0
+        && body.number(update::OPERATION)? == update::REFRESH;
+    let set = Name::new(body.text(update::SET)?);
+    let key = body.number(update::KEY)?;
+    plain.then_some(Expression::CountIn { set, key })
 }
 
 fn counter(body: Attributes<'_>) -> Option<Expression> {

@@ -8,7 +8,8 @@ use crate::nft::constants::expression::{
 };
 use crate::nft::constants::{data, object};
 use crate::nft::{
-    Comparison, Expression, Family, FibAddress, MetaKey, Name, PayloadBase, Register, UpdateOperation,
+    Comparison, Direction, Expression, Family, FibAddress, MetaKey, Name, PayloadBase, Register, TuplePart,
+    UpdateOperation,
 };
 
 /// Writes one item of a rule's list of expressions.
@@ -31,9 +32,11 @@ pub fn name(expression: &Expression) -> &'static str {
         Expression::DestinationNat { .. } => "nat",
         Expression::Masquerade => "masq",
         Expression::Reject => "reject",
-        Expression::ConnectionState { .. } | Expression::ConnectionStatus { .. } => "ct",
+        Expression::ConnectionState { .. }
+        | Expression::ConnectionStatus { .. }
+        | Expression::ConnectionTuple { .. } => "ct",
         Expression::AddressType { .. } => "fib",
-        Expression::Update { .. } => "dynset",
+        Expression::Update { .. } | Expression::CountIn { .. } => "dynset",
         Expression::Counter(_) => "objref",
     }
 }
@@ -82,17 +85,29 @@ fn put_body(writer: &mut Writer, expression: &Expression, family: Family) {
         Expression::Reject => put_reject(writer, family),
         Expression::ConnectionState { to } => put_connection(writer, conntrack::STATE, *to),
         Expression::ConnectionStatus { to } => put_connection(writer, conntrack::STATUS, *to),
+        Expression::ConnectionTuple { direction, part, to } => {
+            put_connection(writer, part.number(family), *to);
+            writer.byte(conntrack::DIRECTION, direction.number());
+        }
         Expression::AddressType { of, to } => put_fib(writer, *of, *to),
         Expression::Update { set, operation, key, data, timeout_millis } => {
             writer.numbers(&[(update::OPERATION, operation.number()), (update::KEY, *key)]);
-            writer.number(update::DATA, *data);
-            if let Some(timeout) = timeout_millis {
-                writer.long(update::TIMEOUT, *timeout);
-            }
+            put_updated(writer, set, *data, *timeout_millis);
+        }
+        Expression::CountIn { set, key } => {
+            writer.numbers(&[(update::OPERATION, update::REFRESH), (update::KEY, *key)]);
             writer.text(update::SET, set.as_str());
         }
         Expression::Counter(name) => put_counter_reference(writer, name),
     }
+}
+
+fn put_updated(writer: &mut Writer, set: &Name, data: Register, timeout_millis: Option<u64>) {
+    writer.number(update::DATA, data);
+    if let Some(timeout) = timeout_millis {
+        writer.long(update::TIMEOUT, timeout);
+    }
+    writer.text(update::SET, set.as_str());
 }
 
 fn put_masks(writer: &mut Writer, mask: &[u8], xor: &[u8]) {
@@ -200,6 +215,29 @@ impl UpdateOperation {
         match self {
             Self::Refresh => update::REFRESH,
             Self::Delete => update::DELETE,
+        }
+    }
+}
+
+impl Direction {
+    fn number(self) -> u8 {
+        match self {
+            Self::Original => conntrack::ORIGINAL,
+            Self::Reply => conntrack::REPLY,
+        }
+    }
+}
+
+impl TuplePart {
+    /// The kernel's number of this part, by the table's family.
+    pub(in crate::nft) fn number(self, family: Family) -> u32 {
+        match (self, family) {
+            (Self::SourceAddress, Family::Ip) => conntrack::SOURCE_IPV4,
+            (Self::SourceAddress, Family::Ip6) => conntrack::SOURCE_IPV6,
+            (Self::DestinationAddress, Family::Ip) => conntrack::DESTINATION_IPV4,
+            (Self::DestinationAddress, Family::Ip6) => conntrack::DESTINATION_IPV6,
+            (Self::SourcePort, _) => conntrack::SOURCE_PORT,
+            (Self::DestinationPort, _) => conntrack::DESTINATION_PORT,
         }
     }
 }

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::nft::{
-    Bytes, Chain, ChainKind, Comparison, DataBytes, Element, Expression, FibAddress, Field, Hook, HookPoint,
-    MetaKey, Name, PayloadBase, Rule, Set, SetData, Transaction, UpdateOperation, Value, Verdict,
+    Bytes, Chain, ChainKind, Comparison, CountedElement, DataBytes, Direction, Element, Expression,
+    FibAddress, Field, Hook, HookPoint, MetaKey, Name, PayloadBase, Rule, Set, SetData, Transaction,
+    TuplePart, UpdateOperation, Value, Verdict,
 };
 
 pub fn set() -> impl Strategy<Value = Set> {
@@ -17,8 +18,18 @@ pub fn set() -> impl Strategy<Value = Set> {
         // More does not fit a note beside the key.
         vec(field(), 1..=2).prop_map(|fields| Some(SetData::Fields(fields))),
     ];
-    (name(), vec(field(), 1..=4), data, any::<bool>(), of(1..u32::MAX), comment(20))
-        .prop_map(|(name, key, data, dynamic, size, comment)| Set { name, key, data, dynamic, size, comment })
+    let flags = (any::<bool>(), any::<bool>());
+    (name(), vec(field(), 1..=4), data, flags, of(1..u32::MAX), comment(20)).prop_map(
+        |(name, key, data, (dynamic, counted), size, comment)| Set {
+            name,
+            key,
+            data,
+            dynamic,
+            counted,
+            size,
+            comment,
+        },
+    )
 }
 
 /// A chain without rules.
@@ -85,10 +96,30 @@ fn expression() -> impl Strategy<Value = Expression> {
             .prop_map(|(value, to)| Expression::Load { value: DataBytes::from_vec(value), to }),
         register().prop_map(|to| Expression::ConnectionState { to }),
         register().prop_map(|to| Expression::ConnectionStatus { to }),
+        (select(&[Direction::Original, Direction::Reply][..]), tuple_part(), register())
+            .prop_map(|(direction, part, to)| Expression::ConnectionTuple { direction, part, to }),
         (select(&[FibAddress::Source, FibAddress::Destination][..]), register())
             .prop_map(|(of, to)| Expression::AddressType { of, to }),
     ];
     prop_oneof![3 => loads, 2 => deed()]
+}
+
+fn tuple_part() -> impl Strategy<Value = TuplePart> {
+    use TuplePart::{DestinationAddress, DestinationPort, SourceAddress, SourcePort};
+    select(&[SourceAddress, DestinationAddress, SourcePort, DestinationPort][..])
+}
+
+/// An element with a counter.
+pub fn counted_element() -> impl Strategy<Value = CountedElement> {
+    (name(), vec(any::<u8>(), 1..40), comment(120), any::<u64>(), any::<u64>()).prop_map(
+        |(set, key, comment, packets, bytes)| CountedElement {
+            set,
+            key: key[..].into(),
+            comment,
+            packets,
+            bytes,
+        },
+    )
 }
 
 fn deed() -> impl Strategy<Value = Expression> {
@@ -115,6 +146,7 @@ fn deed() -> impl Strategy<Value = Expression> {
             }
         ),
         name().prop_map(Expression::Counter),
+        (name(), register()).prop_map(|(set, key)| Expression::CountIn { set, key }),
     ]
 }
 

@@ -19,6 +19,7 @@ const PERSISTENT: u32 = 0x1;
 #[derive(Debug)]
 pub(super) struct FakeService {
     server: VirtualServer,
+    pub stats: Stats,
     pub servers: BTreeMap<SocketAddr, SeenRealServer>,
 }
 
@@ -28,7 +29,7 @@ impl VirtualServers for FakeIpvsKernel {
         state.read("ipvs list")?;
         let seen = |service: &FakeService| SeenVirtualServer {
             server: service.server.clone(),
-            stats: Stats::default(),
+            stats: service.stats,
         };
         let skipped = state.skipped.take();
         let servers = state.services.values().filter(|service| skipped != Some(service.server.id));
@@ -91,7 +92,8 @@ impl State {
             return Err(Errno::EXIST.raw_os_error());
         }
         self.check_scheduler(server)?;
-        let service = FakeService { server: server.clone(), servers: BTreeMap::new() };
+        let service =
+            FakeService { server: server.clone(), stats: Stats::default(), servers: BTreeMap::new() };
         self.services.insert(server.id, service);
         Ok(())
     }

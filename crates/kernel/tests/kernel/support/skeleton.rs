@@ -71,7 +71,15 @@ fn sets(family: Family) -> Vec<Set> {
 }
 
 fn set(text: &str, key: &[Field], data: Option<SetData>) -> Set {
-    Set { name: name(text), key: key.to_vec(), data, dynamic: false, size: None, comment: None }
+    Set {
+        name: name(text),
+        key: key.to_vec(),
+        data,
+        dynamic: false,
+        counted: false,
+        size: None,
+        comment: None,
+    }
 }
 
 fn chains(family: Family) -> Vec<Chain> {

@@ -11,6 +11,7 @@ use crate::api;
 
 const TRIGGER: &[u8] = b"endpoints.kubernetes.io/last-change-trigger-time";
 const OVER_CAPACITY: &[u8] = b"endpoints.kubernetes.io/over-capacity";
+const COUNTERS: &[u8] = b"ferrule.dev/counters";
 const END_OF_LIST: &[u8] = b"k8s.io/initial-events-end";
 
 /// The metadata of an object of any kind.
@@ -35,6 +36,8 @@ pub fn metadata(object: &[u8]) -> Result<api::ObjectMeta, ProtobufError> {
             (11, b"service.kubernetes.io/service-proxy-name") => &mut decoded.labels.service_proxy_name,
             (11, b"service.kubernetes.io/headless") => &mut decoded.labels.headless,
             (11, b"topology.kubernetes.io/zone") => &mut decoded.labels.zone,
+            (11, COUNTERS) => &mut decoded.labels.counters,
+            (12, COUNTERS) => &mut decoded.annotations.counters,
             (12, TRIGGER) => &mut decoded.annotations.last_change_trigger_time,
             (12, OVER_CAPACITY) => &mut decoded.annotations.over_capacity,
             _ => continue,
