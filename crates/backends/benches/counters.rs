@@ -85,7 +85,7 @@ fn connections(counted: Option<&World>) -> io::Result<(f64, u64)> {
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
         made += 1;
     }
-    let took = (processor_time() - used).as_secs_f64();
+    let took = processor_time().saturating_sub(used).as_secs_f64();
     if let Some(counters) = counters {
         let counted = counters.get().map_err(io::Error::other)?;
         let asked = counted.services.iter().map(|service| service.connections).sum::<u64>();

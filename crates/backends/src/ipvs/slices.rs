@@ -48,9 +48,9 @@ impl Unread {
         let after = self.ids.iter().filter(|id| self.last.is_none_or(|last| **id > last));
         let before = self.ids.iter().filter(|id| self.last.is_some_and(|last| **id <= last));
         let slice: Vec<VirtualServerId> = after.chain(before).take(SLICE).copied().collect();
-        slice.iter().for_each(|id| {
+        for id in &slice {
             self.ids.remove(id);
-        });
+        }
         self.last = slice.last().copied();
         slice
     }
@@ -108,7 +108,7 @@ impl IpvsDataplane {
         let services = self.read_slice(held, slice).map_err(unreadable)?;
         self.forget_drained(held);
         let found_before = written.found.len();
-        self.correct(held, Touched { services, ..Touched::default() }, written)?;
+        self.correct(held, services, written)?;
         self.unread.rest(began.elapsed(), written.found.len() > found_before);
         Ok(())
     }
@@ -144,9 +144,10 @@ impl IpvsDataplane {
     fn correct(
         &mut self,
         held: &mut Held,
-        touched: Touched,
+        services: BTreeSet<VirtualServerId>,
         written: &mut Written,
     ) -> Result<(), BackendError> {
+        let touched = Touched { services, ..Touched::default() };
         let withheld = self.withheld(held);
         let comparison = Comparison {
             wanted: &self.wanted,

@@ -91,7 +91,9 @@ pub fn check<R: Rules>() {
             missed.push(fault);
         }
         R::restore(node, &saved);
-        pair.shadow_agrees().unwrap_or_else(|problem| panic!("put back after {fault}: {problem}"));
+        pair.shadow_agrees()
+            .map_err(|problem| format!("put back after {fault}: {problem}"))
+            .expect("no difference");
     }
     println!("{}: {} of {} faults were found", R::MODE, faults.len() - missed.len(), faults.len());
     assert!(missed.is_empty(), "not found: {missed:#?}");
@@ -233,12 +235,12 @@ impl Rules for Chains {
 
     fn faults(node: &Namespace) -> Vec<String> {
         let saved = Self::saved(node);
-        let (mut table, mut faults) = (String::new(), Vec::new());
+        let (mut table, mut faults) = ("", Vec::new());
         for line in saved.lines() {
             if let Some(name) = line.strip_prefix('*') {
-                table = name.to_owned();
+                table = name;
             } else if let Some(rule) = line.strip_prefix("-A ")
-                && TABLES.contains(&table.as_str())
+                && TABLES.contains(&table)
                 && rule.contains("KUBE-")
             {
                 faults.push(format!("*{table}\n-D {rule}\nCOMMIT"));
@@ -270,8 +272,7 @@ impl Rules for VirtualServers {
     }
 
     fn restore(node: &Namespace, saved: &str) {
-        let parts: Vec<&str> = saved.split(NEXT_PART).collect();
-        let [servers, sets, addresses] = parts.as_slice() else { panic!("three parts") };
+        let [servers, sets, addresses] = parts(saved);
         printed(node, "ipvsadm", &["-C"]);
         node.feed("ipvsadm", &["-R"], servers).expect("virtual servers are put back");
         node.feed("ipset", &["restore", "-exist"], sets).expect("sets are put back");
@@ -282,8 +283,7 @@ impl Rules for VirtualServers {
 
     fn faults(node: &Namespace) -> Vec<String> {
         let saved = Self::saved(node);
-        let parts: Vec<&str> = saved.split(NEXT_PART).collect();
-        let [servers, sets, addresses] = parts.as_slice() else { panic!("three parts") };
+        let [servers, sets, addresses] = parts(&saved);
         let deleted = |line: &str| {
             // A virtual server as `-A -t 10.96.0.1:80 -s rr`, a real one as `-a -t 10.96.0.1:80 -r 10.244.0.1:80 -m -w 1`.
             match line.split(' ').collect::<Vec<_>>().as_slice() {
@@ -314,6 +314,12 @@ impl Rules for VirtualServers {
     fn fingerprint(node: &Namespace) -> String {
         Self::saved(node)
     }
+}
+
+/// Virtual servers, sets, addresses.
+fn parts(saved: &str) -> [&str; 3] {
+    let parts: Vec<&str> = saved.split(NEXT_PART).collect();
+    parts.try_into().expect("three parts")
 }
 
 fn printed(node: &Namespace, program: &str, arguments: &[&str]) -> String {

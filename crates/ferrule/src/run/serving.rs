@@ -165,7 +165,7 @@ impl Serving {
                 let reader = self.backend.reader(&self.context.options);
                 let is_shadow = self.backend.is_shadow();
                 let snapshot = self.proxy.snapshot(self.backend.mode());
-                let _ = reply.try_send(Snapshot { reader, is_shadow, ..snapshot });
+                let _ = reply.try_send(Snapshot { is_shadow, reader, ..snapshot });
                 false
             }
             Event::Diff(reply) => {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ferrule_kernel::nft::ruleset::{Entry, Ruleset};
 use ferrule_kernel::nft::{ChainKind, HookPoint, Name};
+use ferrule_model::Protocol;
 use ferrule_plan::{NodeTraffic, Packet};
 
 use super::machine::{Choices, Ended, Machine, State};
@@ -120,7 +121,7 @@ impl State {
             from: packet.from,
             to: packet.to,
             // Without a port it is a ping.
-            protocol: protocol.map_or(if packet.to.is_ipv4() { 1 } else { 58 }, |protocol| protocol.number()),
+            protocol: protocol.map_or(if packet.to.is_ipv4() { 1 } else { 58 }, Protocol::number),
             port,
             interface: packet.interface.clone(),
             ..Self::default()

@@ -103,7 +103,7 @@ enum Next {
     /// The next instruction.
     Go,
     /// This rule is not about the packet.
-    NextRule,
+    SkipRule,
     To(Verdict),
     Reject,
     Accept,
@@ -153,7 +153,7 @@ impl<'a> Machine<'a> {
                 return Err(stuck("too many rules"));
             }
             match self.rule(rule).map_err(|what| stuck(&what))? {
-                Next::Go | Next::NextRule => {}
+                Next::Go | Next::SkipRule => {}
                 Next::Reject => return Ok(Ended::Rejected),
                 Next::Accept | Next::To(Verdict::Accept) => return Ok(Ended::Accepted),
                 Next::To(Verdict::Drop) => return Ok(Ended::Dropped),
@@ -202,7 +202,7 @@ impl<'a> Machine<'a> {
     fn expression(&mut self, expression: &Expression) -> Result<Next, String> {
         match expression {
             Expression::Payload { base, offset, length, to } => {
-                let Some(bytes) = self.payload(*base, *offset, *length) else { return Ok(Next::NextRule) };
+                let Some(bytes) = self.payload(*base, *offset, *length) else { return Ok(Next::SkipRule) };
                 self.store(*to, &bytes)?;
             }
             Expression::Meta { key, to } => return self.meta(*key, *to),
@@ -265,7 +265,7 @@ impl<'a> Machine<'a> {
     }
 
     fn lookup(&mut self, set: &Name, from: Register, to: Option<Register>) -> Result<Next, String> {
-        let Some(found) = self.find(set, from)? else { return Ok(Next::NextRule) };
+        let Some(found) = self.find(set, from)? else { return Ok(Next::SkipRule) };
         match (found.clone(), to) {
             (ElementValue::Present, None) => Ok(Next::Go),
             (ElementValue::To(Value::Verdict(verdict)), Some(0)) => Ok(Next::To(verdict)),
@@ -289,12 +289,12 @@ impl<'a> Machine<'a> {
 
     fn translate(&mut self, address: Register, port: Register) -> Result<Next, String> {
         let length = if self.state.to.is_ipv4() { 4 } else { 16 };
-        let ip = match <[u8; 4]>::try_from(self.bytes(address, length)?) {
-            Ok(octets) => IpAddr::from(octets),
-            Err(_) => {
-                let octets = <[u8; 16]>::try_from(self.bytes(address, length)?);
-                IpAddr::from(octets.map_err(|_| "an address of another family".to_owned())?)
-            }
+        let bytes = self.bytes(address, length)?;
+        let ip = if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
+            IpAddr::from(octets)
+        } else {
+            let octets = <[u8; 16]>::try_from(bytes);
+            IpAddr::from(octets.map_err(|_| "an address of another family".to_owned())?)
         };
         let port = self.bytes(port, 2)?.iter().fold(0, |port: u16, byte| port << 8 | u16::from(*byte));
         self.state.to = ip;
@@ -380,7 +380,7 @@ impl<'a> Machine<'a> {
 }
 
 fn go_if(condition: bool) -> Next {
-    if condition { Next::Go } else { Next::NextRule }
+    if condition { Next::Go } else { Next::SkipRule }
 }
 
 /// Registers 1 to 4 hold 16 bytes each; 8 to 23 are the same space in parts of four.
