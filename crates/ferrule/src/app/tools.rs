@@ -13,6 +13,7 @@ mod top;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use ferrule_config::go::escaped;
 use serde::Serialize;
@@ -64,6 +65,7 @@ pub fn run(program: &str, command: Command, arguments: &[String]) -> ExitCode {
         }
     };
     let found = match command {
+        Command::Status if given.has("watch") => watched_status(&given),
         Command::Status => status(&given),
         Command::Plan => plan_table(&given),
         Command::Explain => explained(&given),
@@ -81,6 +83,21 @@ fn status(given: &Given) -> Result<Found, ToolError> {
     let is_in_sync = text::is_in_sync(&answer);
     let text = rendered(given, &answer, |style| text::status(&answer, style))?;
     Ok(Found { text, code: if is_in_sync { 0 } else { NO } })
+}
+
+/// Prints the status after each interval, until its output is closed or the proxy does not answer.
+fn watched_status(given: &Given) -> Result<Found, ToolError> {
+    let interval = top::interval_of(given)?;
+    loop {
+        let began = Instant::now();
+        let found = status(given)?;
+        if !top::show(&found.text, io::stdout().is_terminal()) {
+            return Ok(Found { text: String::new(), code: found.code });
+        }
+        while let Some(rest) = interval.checked_sub(began.elapsed()).filter(|rest| !rest.is_zero()) {
+            std::thread::park_timeout(rest);
+        }
+    }
 }
 
 fn plan_table(given: &Given) -> Result<Found, ToolError> {

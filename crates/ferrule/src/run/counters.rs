@@ -28,7 +28,14 @@ pub(super) fn open(
         CountedServices::Labelled => counters::CountedServices::Labelled,
         CountedServices::All => counters::CountedServices::All,
     };
-    let opened = backend.counters(families, settings.limit)?;
+    let opened = match backend.counters(families, settings.limit) {
+        Ok(opened) => opened,
+        // Counting is no reason not to serve.
+        Err(error) => {
+            warn!(err = with_causes(&error), "Connections are not counted");
+            return Ok(None);
+        }
+    };
     let selection = Selection::new(services, settings.limit);
     let reading = Arc::new(SharedReading::new(opened, selection, settings.limit));
     reading.keep_up().map_err(StartError::Threads)?;

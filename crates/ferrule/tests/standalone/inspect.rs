@@ -1,5 +1,6 @@
 //! Commands that ask the running proxy, or the kernel without one.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -302,4 +303,24 @@ fn the_difference_a_folder_would_make_is_planned_by_the_running_proxy() {
     assert_eq!(asked.stand.nft(&["list", "table", "ip", "kube-proxy"]), before, "nothing was written");
     std::fs::write(&web, "kind: [").expect("written");
     assert_eq!(asked.run(&["diff", "--manifests", &changed]).code, 2, "a broken file is no plan");
+}
+
+#[test]
+fn the_status_can_be_watched_until_its_reader_has_gone() {
+    if !or_skip() {
+        return;
+    }
+    let asked = Asked::new();
+    let _program = asked.start(&[]);
+    let socket = format!("--inspect-socket={}", asked.socket().display());
+    let command = || {
+        let arguments = ["status", "--watch", "--interval=1", &socket];
+        Command::new(BINARY).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+    };
+    let mut watching = asked.stand.net.node().run(command).expect("the node").expect("the command runs");
+    let lines = BufReader::new(watching.stdout.take().expect("its output")).lines();
+    let headings = lines.map(|line| line.expect("text")).filter(|line| line.starts_with("node node-a"));
+    // The reader goes after two.
+    assert_eq!(headings.take(2).count(), 2);
+    assert_eq!(watching.wait().expect("it ends").code(), Some(0));
 }

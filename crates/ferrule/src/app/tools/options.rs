@@ -59,10 +59,12 @@ const EXPLAIN: &[Command] = &[Command::Explain];
 const PLAN: &[Command] = &[Command::Plan];
 const WITH_FOLDER: &[Command] = &[Command::Plan, Command::Explain, Command::Diff];
 
+const STATUS: &[Command] = &[Command::Status];
+const REPEATED: &[Command] = &[Command::Status, Command::Top];
 const TOP: &[Command] = &[Command::Top];
 const OF_SERVICES: &[Command] = &[Command::Plan, Command::Top];
 
-const OPTIONS: [Opt; 20] = [
+const OPTIONS: [Opt; 21] = [
     opt("from-pod", "ADDRESS", EXPLAIN, "The packet comes from a pod of this node, behind its interface."),
     opt("from-node", "", EXPLAIN, "The node itself sends the packet."),
     opt(
@@ -84,7 +86,8 @@ const OPTIONS: [Opt; 20] = [
     opt("address", "ADDRESS", PLAN, "Only frontends at this address."),
     opt("limit", "NUMBER", OF_SERVICES, "No more rows than this; of plan, no more frontends."),
     opt("endpoints", "", TOP, "Also a row for each endpoint."),
-    opt("interval", "SECONDS", TOP, "The time between two readings, 2 if not set, at least 1."),
+    opt("watch", "", STATUS, "Ask again and again, until interrupted; on a terminal the screen is renewed."),
+    opt("interval", "SECONDS", REPEATED, "The time between two readings, 2 if not set, at least 1."),
     opt("count", "NUMBER", TOP, "End after so many tables."),
     opt("once", "", TOP, "End after one table, as where the output is no terminal."),
     opt(
@@ -164,7 +167,7 @@ impl Command {
 
     fn examples(self) -> &'static [&'static str] {
         match self {
-            Self::Status => &["status", "status -o json"],
+            Self::Status => &["status", "status --watch", "status -o json"],
             Self::Plan => {
                 &["plan --namespace shop", "plan --address 10.96.0.10 -o wide", "plan --manifests ./cluster"]
             }

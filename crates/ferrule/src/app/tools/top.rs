@@ -87,16 +87,25 @@ pub(super) fn run(given: &Given) -> Result<Found, ToolError> {
         if pace.count == Some(shown) {
             return Ok(Found { text, code: 0 });
         }
-        let clear = if pace.count.is_none() { CLEAR } else { "" };
-        // Who reads has gone: there is nothing left to do.
-        if write!(io::stdout(), "{clear}{text}").and_then(|()| io::stdout().flush()).is_err() {
+        if !show(&text, pace.count.is_none()) {
             return Ok(Found { text: String::new(), code: 0 });
         }
     }
 }
 
+/// Prints one of several answers, in place of the last one or below it; returns whether they can be written.
+pub(super) fn show(text: &str, in_place: bool) -> bool {
+    let clear = if in_place { CLEAR } else { "" };
+    write!(io::stdout(), "{clear}{text}").and_then(|()| io::stdout().flush()).is_ok()
+}
+
+/// The time between two answers.
+pub(super) fn interval_of(given: &Given) -> Result<Duration, ToolError> {
+    given.value("interval").map_or(Ok(DEFAULT_INTERVAL), interval)
+}
+
 fn pace(given: &Given) -> Result<Pace, ToolError> {
-    let interval = given.value("interval").map_or(Ok(DEFAULT_INTERVAL), interval)?;
+    let interval = interval_of(given)?;
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
     let count = match (given.value("count"), given.has("once")) {
         (None, true) => Some(1),
