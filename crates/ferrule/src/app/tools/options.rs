@@ -86,7 +86,7 @@ const OPTIONS: [Opt; 21] = [
     opt("address", "ADDRESS", PLAN, "Only frontends at this address."),
     opt("limit", "NUMBER", OF_SERVICES, "No more rows than this; of plan, no more frontends."),
     opt("endpoints", "", TOP, "Also a row for each endpoint."),
-    opt("watch", "", STATUS, "Ask again and again, until interrupted; on a terminal the screen is renewed."),
+    opt("watch", "", STATUS, "Ask repeatedly, until interrupted; on a terminal the screen is renewed."),
     opt("interval", "SECONDS", REPEATED, "The time between two readings, 2 if not set, at least 1."),
     opt("count", "NUMBER", TOP, "End after so many tables."),
     opt("once", "", TOP, "End after one table, as where the output is no terminal."),
