@@ -100,6 +100,11 @@ pub trait Backend: Send {
         self.reader(options)
     }
 
+    /// Like [`Self::probe`], for shadow mode: not even a change that is taken back at once is tried.
+    fn shadow_probe(&mut self) -> Probe {
+        self.probe()
+    }
+
     /// Whether it only looks, and another proxy serves.
     fn is_shadow(&self) -> bool {
         false

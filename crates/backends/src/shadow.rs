@@ -25,6 +25,8 @@ use crate::{
 const COMPARISONS: u32 = 3;
 /// Rules are not read more often than this.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// Ends what a line is about, where it says what becomes of a packet.
+pub(crate) const PLANNED: &str = ": planned ";
 /// So many new differences are logged one by one.
 const MAX_NOTES: usize = 10;
 
@@ -86,7 +88,7 @@ impl Backend for Shadow {
     }
 
     fn probe(&mut self) -> Probe {
-        self.mode.probe()
+        self.mode.shadow_probe()
     }
 
     fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
@@ -126,34 +128,40 @@ struct Looking {
     family: IpFamily,
     reader: KernelReader,
     settle_time: Duration,
-    /// What differed in the last comparison, and since when.
-    seen: BTreeMap<String, Instant>,
+    /// What differed in the last comparison, and since when. The same packet that meets something else by now has not agreed
+    /// in between.
+    seen: BTreeMap<String, (Instant, String)>,
     /// What of it has lasted and was noted.
     noted: BTreeSet<String>,
+    /// Whether the last comparison succeeded.
+    has_compared: bool,
 }
 
 impl Looking {
     fn new(family: IpFamily, reader: KernelReader, settle_time: Duration) -> Self {
-        Self { family, reader, settle_time, seen: BTreeMap::new(), noted: BTreeSet::new() }
+        let (seen, noted) = (BTreeMap::new(), BTreeSet::new());
+        Self { family, reader, settle_time, seen, noted, has_compared: false }
     }
 
     /// Remembers what differs now; returns what has lasted.
-    fn take(&mut self, lines: Vec<String>, now: Instant) -> BTreeSet<String> {
+    fn take(&mut self, lines: Vec<String>, now: Instant) -> BTreeMap<String, String> {
         let mut before = std::mem::take(&mut self.seen);
-        let since = |line: String| {
-            let since = before.remove(&line).unwrap_or(now);
-            (line, since)
-        };
-        self.seen = lines.into_iter().map(since).collect();
-        let has_lasted = |since: &Instant| now.saturating_duration_since(*since) >= self.settle_time;
-        self.seen.iter().filter(|(_, since)| has_lasted(since)).map(|(line, _)| line.clone()).collect()
+        for line in lines {
+            let about = subject(&line).to_owned();
+            let since = before.remove(&about).map_or(now, |(since, _)| since);
+            self.seen.insert(about, (since, line));
+        }
+        let has_lasted = |since: Instant| now.saturating_duration_since(since) >= self.settle_time;
+        let lasting = self.seen.iter().filter(|(_, (since, _))| has_lasted(*since));
+        lasting.map(|(about, (_, line))| (about.clone(), line.clone())).collect()
     }
 
     /// What changed since the last comparison, for the log.
-    fn notes(&mut self, lasting: BTreeSet<String>) -> Vec<Note> {
-        let new: Vec<String> = lasting.difference(&self.noted).cloned().collect();
+    fn notes(&mut self, lasting: BTreeMap<String, String>) -> Vec<Note> {
         let had_some = !self.noted.is_empty();
-        self.noted = lasting;
+        let known = std::mem::replace(&mut self.noted, lasting.keys().cloned().collect());
+        let new = lasting.into_iter().filter(|(about, _)| !known.contains(about));
+        let new: Vec<String> = new.map(|(_, line)| line).collect();
         let mut notes = Vec::new();
         for line in new.iter().take(MAX_NOTES) {
             let note = Note::new(Severity::Warning, "This node does something else than planned");
@@ -170,13 +178,21 @@ impl Looking {
     }
 }
 
+/// What a line is about: the destination and the sender of a packet. Other lines are about themselves.
+fn subject(line: &str) -> &str {
+    line.split_once(PLANNED).map_or(line, |(subject, _)| subject)
+}
+
 impl Dataplane for Looking {
-    /// Compares when it is asked to verify. A change alone is no reason: the other proxy has not seen it yet.
+    /// Compares when it is asked to verify, and after a comparison that failed. A change alone is no reason: the other proxy has
+    /// not seen it yet.
     fn sync(&mut self, plan: &FamilyPlan, trigger: Trigger<'_>) -> Result<SyncReport, BackendError> {
-        if matches!(trigger, Trigger::Changed(_)) {
+        if matches!(trigger, Trigger::Changed(_)) && self.has_compared {
             return Ok(SyncReport { differing: self.noted.len(), ..SyncReport::default() });
         }
+        self.has_compared = false;
         let lines = self.reader.diff(plan)?.lines;
+        self.has_compared = true;
         let lasting = self.take(lines, Instant::now());
         let samples = vec![
             Sample::for_family(&DIFFERENCES, self.family, count(lasting.len())),

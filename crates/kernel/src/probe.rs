@@ -8,7 +8,7 @@ use crate::conntrack::{Conntrack, UDP};
 use crate::netlink::NetlinkError;
 use crate::nft::{
     Chain, ChainKind, CommitError, Expression, Family, FibAddress, Hook, HookPoint, Name, NftClient, Rule,
-    Transaction,
+    SeenTable, Transaction,
 };
 use crate::port::{NftReader as _, NftTables as _};
 use crate::sysctl;
@@ -88,12 +88,28 @@ pub fn probe(table: &str) -> Findings {
     }
 }
 
-fn tables(family: Family, table: &str, kernel: &str) -> Result<(), ProbeError> {
+/// Like [`probe`], for reading alone: nothing is tried that a program could notice.
+pub fn probe_reading(table: &str) -> Findings {
+    let kernel = sysctl::read("kernel/osrelease").unwrap_or_else(|_| "unknown".to_owned());
+    Findings {
+        ipv4: readable(Family::Ip, table, &kernel).map(drop),
+        ipv6: readable(Family::Ip6, table, &kernel).map(drop),
+        conntrack: Ok(()),
+        kernel,
+    }
+}
+
+/// The table, if there is one and tables can be read.
+fn readable(family: Family, table: &str, kernel: &str) -> Result<Option<SeenTable>, ProbeError> {
     let what = format!("using nftables for {family}");
     let failed = |error| Attempt { what: &what, kernel, module: "nf_tables" }.failed(error);
     let mut client = NftClient::open_table(family, table).map_err(failed)?;
     client.generation().map_err(failed)?;
-    let seen = client.table().map_err(failed)?;
+    client.table().map_err(failed)
+}
+
+fn tables(family: Family, table: &str, kernel: &str) -> Result<(), ProbeError> {
+    let seen = readable(family, table, kernel)?;
     if let Some(owner) = seen.and_then(|table| table.owner) {
         return Err(ProbeError::Owned { family, table: table.to_owned(), owner });
     }

@@ -8,7 +8,7 @@ use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::nft::{Family, NftClient, Subscription, TABLE};
 use ferrule_kernel::port::NftReader as _;
 use ferrule_kernel::port::NftTables;
-use ferrule_kernel::probe::{Findings, ProbeError, probe};
+use ferrule_kernel::probe::{Findings, ProbeError, probe, probe_reading};
 use ferrule_model::{IpFamily, PerFamily};
 use ferrule_plan::{FamilyPlan, FrontendKey, LoopbackNodePorts, ProxyMode, Quirks};
 
@@ -61,14 +61,11 @@ impl Backend for Nftables {
     }
 
     fn probe(&mut self) -> Probe {
-        let Findings { kernel, ipv4, ipv6, conntrack } = probe(TABLE);
-        let mut notes = vec![Note::new(Severity::Verbose, "Kernel").with_detail(kernel)];
-        if let Err(error) = conntrack {
-            let message = "Stale flows cannot be found and stay until they expire";
-            notes.push(Note::new(Severity::Warning, message).with_detail(with_causes(&error)));
-        }
-        let usable = |result: Result<(), ProbeError>| Some(result.map_err(unusable));
-        Probe { families: PerFamily { v4: usable(ipv4), v6: usable(ipv6) }, notes }
+        reported(probe(TABLE))
+    }
+
+    fn shadow_probe(&mut self) -> Probe {
+        reported(probe_reading(TABLE))
     }
 
     fn open(&mut self, families: &[IpFamily], options: &ModeOptions) -> Result<Opened, BackendError> {
@@ -119,6 +116,18 @@ impl Backend for Nftables {
         let objects = usize::from(v4?) + usize::from(v6?);
         Ok(vec![Leftover { mode: ProxyMode::Nftables, what: "tables", objects }])
     }
+}
+
+/// What was found, for the program.
+fn reported(findings: Findings) -> Probe {
+    let Findings { kernel, ipv4, ipv6, conntrack } = findings;
+    let mut notes = vec![Note::new(Severity::Verbose, "Kernel").with_detail(kernel)];
+    if let Err(error) = conntrack {
+        let message = "Stale flows cannot be found and stay until they expire";
+        notes.push(Note::new(Severity::Warning, message).with_detail(with_causes(&error)));
+    }
+    let usable = |result: Result<(), ProbeError>| Some(result.map_err(unusable));
+    Probe { families: PerFamily { v4: usable(ipv4), v6: usable(ipv6) }, notes }
 }
 
 /// One family's table as a [`Dataplane`].

@@ -17,6 +17,8 @@ use machine::Choices;
 
 /// So many numbers are tried at most: more than a Service has endpoints.
 const MAX_ROUNDS: usize = 20_000;
+/// A packet that meets more rules in all rounds is not followed further.
+const MAX_RULES: usize = 2_000_000;
 
 /// A packet met something that cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +74,9 @@ pub fn outcomes(table: &Table<'_>, node: &NodeTraffic, packet: &Packet) -> Resul
             Fate::Dropped => note(&mut others, Outcome::Dropped),
             Fate::Rejected => note(&mut others, Outcome::Rejected),
             Fate::Untouched => note(&mut others, Outcome::Untouched),
+        }
+        if choices.rules > MAX_RULES {
+            return Err(NotFollowed { chain: "services".to_owned(), what: "too many rules".to_owned() });
         }
         if !choices.next_round() {
             let forwarded = to.into_iter().map(|(sticky, to)| Outcome::Forwarded { to, sticky });

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrule_kernel::nft::ruleset::{ElementValue, Ruleset, SeenSet};
 use ferrule_kernel::nft::{Family, NftClient, Value};
@@ -15,6 +15,7 @@ use ferrule_plan::{FamilyPlan, FrontendKey, outcome};
 
 use super::packet_path::{Table, outcomes};
 use crate::family::ip_family;
+use crate::shadow::PLANNED;
 use crate::shadow::probes::{self, Probe};
 use crate::{BackendError, Dataplane, HeldFrontend, Patch, SyncReport, Trigger};
 
@@ -31,11 +32,11 @@ impl ShadowTable {
         Ok(Self { client: NftClient::open(family).map_err(failed)?, family: ip_family(family) })
     }
 
-    fn read(&mut self) -> Result<Ruleset, BackendError> {
+    fn read(&mut self) -> Result<Option<Ruleset>, BackendError> {
         let failed = |error| {
             BackendError::new("reading the nftables table kube-proxy").caused_by(error).in_family(self.family)
         };
-        Ok(self.client.ruleset().map_err(failed)?.unwrap_or_default())
+        self.client.ruleset().map_err(failed)
     }
 }
 
@@ -46,17 +47,23 @@ impl Dataplane for ShadowTable {
     }
 
     fn diff(&mut self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
-        Ok(Patch { lines: differences(&self.read()?, plan) })
+        let Some(ruleset) = self.read()? else { return Ok(Patch { lines: vec![NO_TABLE.to_owned()] }) };
+        let lines = differences(&ruleset, plan).map_err(|error| error.in_family(self.family))?;
+        Ok(Patch { lines })
     }
 
     fn held(&mut self, plan: &FamilyPlan, key: Option<&FrontendKey>) -> Result<HeldFrontend, BackendError> {
-        let Some((key, frontend)) = key.and_then(|key| Some((key, plan.frontend(key)?))) else {
-            return Ok(HeldFrontend::default());
+        let planned = key.and_then(|key| Some(probes::of_frontend(plan, key, plan.frontend(key)?)));
+        let Some(probes) = planned.filter(|probes| !probes.is_empty()) else {
+            return Err(BackendError::new(
+                "shadow mode compares what is planned, and nothing is planned for this packet",
+            ));
         };
-        let ruleset = self.read()?;
+        let Some(ruleset) = self.read()? else {
+            return Ok(HeldFrontend { missing: vec![NO_TABLE.to_owned()], ..HeldFrontend::default() });
+        };
         let table = Table::new(&ruleset);
-        let found = probes::of_frontend(plan, key, frontend).into_iter();
-        let differing = found.filter_map(|probe| difference(&table, plan, &probe)).collect();
+        let differing = probes.iter().filter_map(|probe| difference(&table, plan, probe)).collect();
         Ok(HeldFrontend { differing, ..HeldFrontend::default() })
     }
 
@@ -65,14 +72,33 @@ impl Dataplane for ShadowTable {
     }
 }
 
+/// Instead of a line for every packet.
+const NO_TABLE: &str = "there is no table kube-proxy: nothing is served by nftables rules";
+/// Nothing else happens meanwhile.
+const MAX_TIME: Duration = Duration::from_secs(20);
+/// More lines than this tell no more.
+const MAX_LINES: usize = 10_000;
+
 /// What becomes of packets otherwise than planned, a line each.
-pub fn differences(ruleset: &Ruleset, plan: &FamilyPlan) -> Vec<String> {
-    let table = Table::new(ruleset);
+pub fn differences(ruleset: &Ruleset, plan: &FamilyPlan) -> Result<Vec<String>, BackendError> {
+    let (table, began) = (Table::new(ruleset), Instant::now());
     let planned = plan.frontends().flat_map(|(key, frontend)| probes::of_frontend(plan, key, frontend));
-    let mut lines: Vec<String> = planned.filter_map(|probe| difference(&table, plan, &probe)).collect();
-    lines.extend(probes::unallocated(plan).iter().filter_map(|probe| difference(&table, plan, probe)));
-    lines.extend(unplanned(ruleset, plan).iter().filter_map(|probe| difference(&table, plan, probe)));
-    lines
+    let others = probes::unallocated(plan).into_iter().chain(unplanned(ruleset, plan));
+    let mut lines = Vec::new();
+    for probe in planned.chain(others) {
+        lines.extend(difference(&table, plan, &probe));
+        if began.elapsed() > MAX_TIME {
+            let doing = format!(
+                "comparing the nftables table kube-proxy with the plan takes longer than {MAX_TIME:?}"
+            );
+            return Err(BackendError::new(doing));
+        }
+        if lines.len() == MAX_LINES {
+            lines.push("there are more differences".to_owned());
+            break;
+        }
+    }
+    Ok(lines)
 }
 
 fn difference(table: &Table<'_>, plan: &FamilyPlan, probe: &Probe) -> Option<String> {
@@ -85,7 +111,7 @@ fn difference(table: &Table<'_>, plan: &FamilyPlan, probe: &Probe) -> Option<Str
         })),
         Err(error) => format!("not known: {error}"),
     };
-    Some(format!("{} from {}: planned {wanted}, found {found}", destination(probe), probe.sender))
+    Some(format!("{} from {}{PLANNED}{wanted}, found {found}", destination(probe), probe.sender))
 }
 
 /// No text at all is what an outcome without endpoints has.
@@ -105,27 +131,34 @@ fn destination(probe: &Probe) -> String {
 fn unplanned(ruleset: &Ruleset, plan: &FamilyPlan) -> Vec<Probe> {
     let mut keys = BTreeSet::new();
     for set in ruleset.sets.values().filter(|set| !set.is_dynamic && !set.is_interval) {
-        let leads_somewhere = |value: &ElementValue| matches!(value, ElementValue::To(Value::Verdict(_)));
-        let entries = set.elements.iter().filter(|(_, value)| leads_somewhere(value));
+        let counts = |value: &ElementValue| match value {
+            ElementValue::Present | ElementValue::To(Value::Verdict(_)) => true,
+            ElementValue::To(Value::Data(_)) | ElementValue::RangeEnd | ElementValue::Other => false,
+        };
+        let entries = set.elements.iter().filter(|(_, value)| counts(value));
         keys.extend(entries.filter_map(|(key, _)| frontend_of(set, key, plan.node.family)));
     }
     keys.retain(|key| plan.frontend(key).is_none());
     let own = plan.node.host_addresses.iter().copied().find(|ip| !ip.is_loopback());
-    let probe = |key| match key {
-        FrontendKey::Address(ip, protocol, port) => Some((ip, protocol, port)),
-        FrontendKey::NodePort(protocol, port) => own.map(|ip| (ip, protocol, port)),
-        FrontendKey::UnmatchedPorts(_) | FrontendKey::LoopbackNodePort(..) => None,
+    let destination = |key| match key {
+        FrontendKey::Address(ip, protocol, port) => Some((ip, Some((protocol, port)))),
+        FrontendKey::NodePort(protocol, port) => own.map(|ip| (ip, Some((protocol, port)))),
+        FrontendKey::UnmatchedPorts(ip) => Some((ip, None)),
+        FrontendKey::LoopbackNodePort(..) => None,
     };
-    let targets = keys.into_iter().filter_map(probe);
-    targets.map(|(ip, protocol, port)| probes::from_outside(&plan.node, ip, Some((protocol, port)))).collect()
+    let targets = keys.into_iter().filter_map(destination);
+    targets.map(|(ip, port)| probes::from_outside(&plan.node, ip, port)).collect()
 }
 
-/// The frontend that a key of a map stands for, if it has the form of one: address, protocol, port, or the last two.
+/// The frontend that a key of a set stands for, if it has the form of one: an address, a port, or both.
 fn frontend_of(set: &SeenSet, key: &[u8], family: IpFamily) -> Option<FrontendKey> {
     let address_bytes = match family {
         IpFamily::V4 => 4,
         IpFamily::V6 => 16,
     };
+    if set.key_length == address_bytes {
+        return Some(FrontendKey::UnmatchedPorts(ip_of(key)?));
+    }
     let (address, rest) = match set.key_length {
         8 => (None, key),
         length if length == address_bytes + 8 => (Some(key.get(..address_bytes)?), key.get(address_bytes..)?),

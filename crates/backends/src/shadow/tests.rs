@@ -15,7 +15,8 @@ impl Dataplane for Finding {
     }
 
     fn diff(&mut self, _: &FamilyPlan) -> Result<Patch, BackendError> {
-        Ok(Patch { lines: self.0.lock().unwrap_or_else(PoisonError::into_inner).clone() })
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if lines == ["error"] { Err(BackendError::new("reading")) } else { Ok(Patch { lines }) }
     }
 
     fn verify_interval(&self) -> Option<Duration> {
@@ -51,7 +52,7 @@ fn a_difference_counts_once_it_has_lasted() {
     let began = Instant::now();
     let mut after = |seconds: u64, lines: &[&str]| {
         let lines = lines.iter().map(|line| (*line).to_owned()).collect();
-        looking.take(lines, began + Duration::from_secs(seconds)).into_iter().collect::<Vec<_>>()
+        looking.take(lines, began + Duration::from_secs(seconds)).into_values().collect::<Vec<_>>()
     };
     assert!(after(0, &["a"]).is_empty());
     assert!(after(29, &["a", "b"]).is_empty());
@@ -109,4 +110,27 @@ fn userspace_mode_has_nothing_to_compare() {
     };
     let Err(error) = shadow.open(&[IpFamily::V4], &options) else { panic!("it opened") };
     assert!(error.to_string().contains("userspace"), "{error}");
+}
+
+#[test]
+fn a_packet_that_meets_something_else_each_time_has_not_agreed_in_between() {
+    let (mut looking, ..) = looking(Duration::from_secs(30));
+    let began = Instant::now();
+    let mut after = |seconds: u64, found: &str| {
+        let line = format!("10.96.0.1:80/TCP from a local pod: planned {found}, found dropped");
+        looking.take(vec![line], began + Duration::from_secs(seconds)).len()
+    };
+    assert_eq!([after(0, "10.0.0.1:80"), after(15, "10.0.0.2:80"), after(30, "10.0.0.3:80")], [0, 0, 1]);
+}
+
+#[test]
+fn a_comparison_that_failed_is_made_up_for_whatever_the_next_sync_is_for() {
+    let (mut looking, lines, plan) = looking(Duration::ZERO);
+    set(&lines, &["error"]);
+    assert!(looking.sync(&plan, Trigger::verify()).is_err());
+    let unchanged = ferrule_plan::PlanDelta::default();
+    assert!(looking.sync(&plan, Trigger::Changed(&unchanged)).is_err(), "nothing was compared yet");
+    set(&lines, &["a"]);
+    let report = looking.sync(&plan, Trigger::Changed(&unchanged)).expect("a comparison");
+    assert_eq!((report.differing, report.samples.len()), (1, 2));
 }

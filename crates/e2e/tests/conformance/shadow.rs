@@ -12,6 +12,9 @@ use tempfile::TempDir;
 
 const BRIEFLY: Duration = Duration::from_millis(100);
 
+const NO_ANSWER: &str = "no answer";
+const ERROR: &str = "error: ";
+
 /// A process in shadow mode.
 pub struct Shadow {
     socket: PathBuf,
@@ -58,7 +61,10 @@ impl Shadow {
     pub fn wait_for_differences(&self, patience: Duration) -> Vec<String> {
         let give_up = Instant::now() + patience;
         loop {
-            let lines = self.differences();
+            // That nothing could be read is no finding.
+            let found =
+                self.differences().into_iter().filter(|line| line != NO_ANSWER && !line.starts_with(ERROR));
+            let lines: Vec<String> = found.collect();
             if !lines.is_empty() || Instant::now() > give_up {
                 return lines;
             }
@@ -68,11 +74,11 @@ impl Shadow {
 
     /// What differs now, in both families.
     pub fn differences(&self) -> Vec<String> {
-        let Some(answer) = self.ask("diff") else { return vec!["no answer".to_owned()] };
+        let Some(answer) = self.ask("diff") else { return vec![NO_ANSWER.to_owned()] };
         let families = answer["families"].as_object().cloned().unwrap_or_default();
         let of_family = |family: &Value| {
             let lines = family["lines"].as_array().cloned().unwrap_or_default();
-            let error = family["error"].as_str().map(|error| format!("error: {error}"));
+            let error = family["error"].as_str().map(|error| format!("{ERROR}{error}"));
             let lines = lines.iter().map(|line| line.as_str().unwrap_or_default().to_owned());
             lines.chain(error).collect::<Vec<_>>()
         };

@@ -14,7 +14,7 @@ pub fn answer(history: &History) -> Value {
     let Kept { totals, in_sync, buckets, events, refusals } = kept;
     let buckets: Vec<Value> = buckets
         .iter()
-        .map(|(number, counts)| bucket_row((bucket - number) * BUCKET.as_secs(), counts))
+        .map(|(number, counts)| bucket_row(bucket.saturating_sub(*number) * BUCKET.as_secs(), counts))
         .collect();
     let rows = |events: &std::collections::VecDeque<Notable>| -> Vec<Value> {
         events.iter().rev().map(|event| event_row(event, now)).collect()

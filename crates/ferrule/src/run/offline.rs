@@ -107,17 +107,27 @@ fn listed(settings: &Settings, name: &NodeName, program: &str) -> Result<Cluster
                     deadline = Instant::now() + OTHER_KINDS_TIMEOUT;
                 }
             }
-            Ok(SourceEvent::WatchFailed { message, .. }) => {
+            Ok(SourceEvent::WatchFailed { kind, message }) if ESSENTIAL.contains(&kind) => {
                 problem = message;
                 deadline = deadline.min(Instant::now() + RETRY_TIMEOUT);
             }
-            Ok(SourceEvent::WatchRecovered { .. } | SourceEvent::MassRemoval(_)) => {}
+            Ok(SourceEvent::WatchRecovered { kind }) if ESSENTIAL.contains(&kind) => {
+                deadline = Instant::now() + LIST_TIMEOUT;
+            }
+            Ok(
+                SourceEvent::WatchFailed { .. }
+                | SourceEvent::WatchRecovered { .. }
+                | SourceEvent::MassRemoval(_),
+            ) => {}
             Err(_) if has_essentials(&listed) => break,
             Err(_) => return Err(QuestionError(format!("asking the API server: {problem}"))),
         }
     }
     Ok(cluster)
 }
+
+/// Nothing can be said without these.
+const ESSENTIAL: [ObjectKind; 3] = [ObjectKind::Service, ObjectKind::EndpointSlice, ObjectKind::Endpoints];
 
 fn has_essentials(listed: &BTreeSet<ObjectKind>) -> bool {
     let endpoints = [ObjectKind::EndpointSlice, ObjectKind::Endpoints];

@@ -57,9 +57,7 @@ impl NftClient {
     /// Other programs' base chains that may stop packets of this client's family. The table of this client is left out.
     pub fn obstacles(&mut self) -> Result<Vec<Obstacle>, NetlinkError> {
         let mut chains = Chains { entries: self.every_chain()?, ..Chains::default() };
-        for (key, instructions) in self.every_rule()? {
-            chains.note(&key, &instructions);
-        }
+        self.read_every_rule(&mut chains)?;
         let found = chains.entries.iter().filter_map(|(key, entry)| chains.obstacle(key, *entry));
         let mut found: Vec<Obstacle> = found.collect();
         found.sort_by_key(|obstacle| (obstacle.point.number(), obstacle.priority));
@@ -81,19 +79,24 @@ impl NftClient {
         Ok(chains.into_iter().collect())
     }
 
-    fn every_rule(&mut self) -> Result<Vec<(Key, Vec<Instruction>)>, NetlinkError> {
+    /// Keeps nothing of a rule but what it may do: there may be very many.
+    fn read_every_rule(&mut self, chains: &mut Chains) -> Result<(), NetlinkError> {
         let (own, family) = (self.table.name.clone(), self.table.family);
         let request = Request {
             operation: "listing the rules of all nftables tables",
             kind: kind(message::GET_RULE),
             body: &ANY_FAMILY,
         };
-        self.socket.dump_whole(request, |message| {
+        let nothing = self.socket.dump_whole(request, |message| {
             let attributes = message.attributes(FIXED);
+            let chain = attributes.text(rule::CHAIN).filter(|name| !is_of_a_proxy(name))?;
             let (number, table) = of_others(message, &own, family)?;
-            let chain = Name::new(attributes.text(rule::CHAIN)?);
-            Some(((number, table, chain), decode::instructions(attributes, family)))
-        })
+            let key = (number, table, Name::new(chain));
+            chains.note(&key, &decode::instructions(attributes, family));
+            None::<()>
+        })?;
+        debug_assert!(nothing.is_empty(), "all of it is in the chains");
+        Ok(())
     }
 }
 
@@ -103,6 +106,10 @@ fn of_others(message: &Message<'_>, own: &Name, family: Family) -> Option<(u8, N
     let table = Name::new(message.attributes(FIXED).text(table::NAME)?);
     let is_met = number == INET || number == family.number() && table != *own;
     is_met.then_some((number, table))
+}
+
+fn is_of_a_proxy(chain: &str) -> bool {
+    OF_A_PROXY.iter().any(|start| chain.starts_with(start))
 }
 
 impl Chains {
@@ -146,8 +153,7 @@ impl Chains {
             }
             let (number, table, _) = &key;
             let targets = self.leads_to.get(&key).into_iter().flatten();
-            let others =
-                targets.filter(|name| !OF_A_PROXY.iter().any(|start| name.as_str().starts_with(start)));
+            let others = targets.filter(|name| !is_of_a_proxy(name.as_str()));
             let others: Vec<Key> = others.map(|name| (*number, table.clone(), name.clone())).collect();
             next.extend(others.into_iter().filter(|key| seen.insert(key.clone())));
         }

@@ -64,6 +64,8 @@ pub struct Choices {
     /// Each with what it is below.
     drawn: Vec<(u32, u32)>,
     next: usize,
+    /// The rules that the packet has met in all rounds.
+    pub rules: usize,
 }
 
 impl Choices {
@@ -149,6 +151,7 @@ impl<'a> Machine<'a> {
         }
         for rule in &chain.rules {
             self.rules += 1;
+            self.choices.rules += 1;
             if self.rules > MAX_RULES {
                 return Err(stuck("too many rules"));
             }

@@ -8,7 +8,7 @@ use crate::nft::decode::{expression, hook, value};
 use crate::nft::{Bytes, Comparison, Expression, Family, KeyBytes, Name};
 
 /// Expressions that count, log or classify, and let every packet go on.
-const WITHOUT_EFFECT: [&str; 4] = ["counter", "objref", "log", "last"];
+const WITHOUT_EFFECT: [&str; 3] = ["counter", "log", "last"];
 
 /// The name of an extension of iptables.
 const TARGET_NAME: u16 = 1;
@@ -43,7 +43,7 @@ fn instruction(attributes: Attributes<'_>, family: Family) -> Instruction {
     let decoded = match name {
         "lookup" => not_in(body),
         "range" => between(body),
-        "dynset" => body.text(update::SET).map(|set| Instruction::Remember { set: Name::new(set) }),
+        "dynset" => remembered(body),
         "nat" => destination(body),
         "masq" => Some(Instruction::Known(Expression::Masquerade)),
         // iptables' rules in tables of nf_tables.
@@ -54,6 +54,13 @@ fn instruction(attributes: Attributes<'_>, family: Family) -> Instruction {
         _ => None,
     };
     decoded.unwrap_or_else(|| Instruction::Other(name.to_owned()))
+}
+
+/// One with an expression, a limit say, may end the rule.
+fn remembered(body: Attributes<'_>) -> Option<Instruction> {
+    let is_plain = body.get(update::EXPRESSION).is_none() && body.get(update::EXPRESSIONS).is_none();
+    let set = Name::new(body.text(update::SET)?);
+    is_plain.then_some(Instruction::Remember { set })
 }
 
 fn not_in(body: Attributes<'_>) -> Option<Instruction> {
