@@ -16,24 +16,37 @@ type Open = dyn Fn(IpFamily) -> Result<Box<dyn Dataplane>, BackendError> + Send 
 
 /// Compares plans with what the kernel holds. Clones share nothing but how handles are opened.
 #[derive(Clone)]
-pub struct KernelReader(Arc<Open>);
+pub struct KernelReader {
+    open: Arc<Open>,
+    /// A name whose lines are left out of differences.
+    left_out: Option<&'static str>,
+}
 
 impl KernelReader {
     /// Opens handles in this way, for each question again.
     pub(crate) fn new(
         open: impl Fn(IpFamily) -> Result<Box<dyn Dataplane>, BackendError> + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(open))
+        Self { open: Arc::new(open), left_out: None }
+    }
+
+    /// Differences without the lines that have this name in them, and without tables of which no line is left.
+    pub(crate) fn without_lines_of(self, name: &'static str) -> Self {
+        Self { left_out: Some(name), ..self }
     }
 
     /// What a sync of this plan would write, by a fresh reading of everything.
     pub fn diff(&self, plan: &FamilyPlan) -> Result<Patch, BackendError> {
-        (self.0)(plan.node.family)?.diff(plan)
+        let patch = (self.open)(plan.node.family)?.diff(plan)?;
+        Ok(match self.left_out {
+            Some(name) => patch.without_lines_of(name),
+            None => patch,
+        })
     }
 
     /// What the kernel holds for a frontend, or for what all frontends share.
     pub fn held(&self, plan: &FamilyPlan, key: Option<&FrontendKey>) -> Result<HeldFrontend, BackendError> {
-        (self.0)(plan.node.family)?.held(plan, key)
+        (self.open)(plan.node.family)?.held(plan, key)
     }
 }
 

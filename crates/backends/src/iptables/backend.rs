@@ -14,6 +14,7 @@ use super::base::{Host, INVALID_COUNTER, LOOPBACK_COUNTER};
 use super::check_schedule::CheckSchedule;
 use super::known::KnownRules;
 use super::leftovers::{LeftoverError, remove_from_other_variant, remove_leftovers};
+use super::localnet::LOCALNET;
 use super::localnet_switch::LocalnetSwitch;
 use super::metrics::{LOCK_WAIT, METRICS, PARTIAL_RESTORE_FAILURES, PacketCounter, RESTORE_FAILURES};
 use super::names::port_chains;
@@ -176,6 +177,11 @@ impl Backend for Iptables {
             let cost = Cost::WallClock;
             Ok(Box::new(Tables { reconciler: Reconciler::new(tables, host), localnet: None, cost }))
         }))
+    }
+
+    /// kube-proxy does not have the chain that keeps the network from NodePorts on loopback addresses.
+    fn shadow_reader(&self, options: &ModeOptions) -> Option<KernelReader> {
+        self.reader(options).map(|reader| reader.without_lines_of(LOCALNET))
     }
 
     fn scrape_sources(&self) -> Vec<Box<dyn ScrapeSource>> {

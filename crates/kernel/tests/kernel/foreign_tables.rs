@@ -102,7 +102,8 @@ fn a_table_is_read_with_ranges_verdicts_and_what_is_not_known() {
         let clients = &ruleset.sets[&name("clients")];
         assert_eq!((clients.is_dynamic, clients.timeout_millis), (true, Some(600_000)));
         let rules = &ruleset.chains[&name("target")].rules;
-        assert_eq!(rules[0].last(), Some(&Instruction::Remember { set: name("clients") }));
+        let written = Expression::CountIn { set: name("clients"), key: 1 };
+        assert_eq!(rules[0].last(), Some(&Instruction::Known(written)));
         assert!(rules[1].contains(&Instruction::NotIn { set: name("blocks"), from: 1 }));
         assert!(matches!(rules[2][0], Instruction::Other(ref what) if what == "limit"), "{:?}", rules[2]);
         let nat = &ruleset.chains[&name("nat")];

@@ -250,7 +250,9 @@ impl<'a> Machine<'a> {
             Expression::Update { timeout_millis, set, .. } => {
                 self.remember(set, *timeout_millis);
             }
-            Expression::Counter(_) | Expression::CountIn { .. } => {}
+            // Without a counter in the set it is how senders are written down.
+            Expression::CountIn { set, .. } => self.remember(set, None),
+            Expression::Counter(_) => {}
             Expression::ConnectionTuple { .. } => {
                 return Err("the addresses of a connection are not followed".to_owned());
             }
