@@ -16,6 +16,7 @@ mod selection;
 mod shared;
 mod table;
 mod tag;
+mod totals;
 
 use std::net::SocketAddr;
 
@@ -24,6 +25,7 @@ use ferrule_model::ServicePortName;
 pub use selection::{CountedServices, PlanChange, Selected, Selection, SelectionChange};
 pub use shared::{CounterReading, EndpointCount, ServiceCount, SharedReading};
 pub use table::TableCounters;
+pub(crate) use totals::Totals;
 
 use crate::{BackendError, Note};
 

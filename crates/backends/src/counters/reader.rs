@@ -16,18 +16,18 @@ use ferrule_model::ServicePortName;
 use super::layout::{self, CounterSet, EndpointKey};
 use super::table::{Entry, Present, locked};
 use super::tag::Tag;
+use super::totals::DEPARTED_LISTED;
 use super::{Count, Selected};
 
 /// How long after a frontend went packets to it may still be under way.
 const FOLD_DELAY: Duration = Duration::from_secs(1);
-/// How long an endpoint that left is listed, so that everyone who reads counters sees its last value.
-const DEPARTED_LISTED: Duration = Duration::from_mins(15);
 /// How often sets and chains are compared with what was written, if anything was committed since.
 const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The sets that hold what was counted.
+/// The sets that hold what was counted, in the order in which they are read: endpoints before what lets them be made. The loop adds
+/// frontends meanwhile, and an endpoint without a frontend is taken for one of no one.
 const COUNTED: [CounterSet; 4] =
-    [CounterSet::Services, CounterSet::NodePorts, CounterSet::Endpoints, CounterSet::Carried];
+    [CounterSet::Endpoints, CounterSet::Services, CounterSet::NodePorts, CounterSet::Carried];
 
 /// Where a counter is.
 pub(super) type Place = (CounterSet, KeyBytes);

@@ -139,6 +139,11 @@ impl Selection {
         Arc::clone(&self.selected)
     }
 
+    /// Whether there was a plan to follow.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// How many Service ports are not counted because of the limit.
     pub fn omitted(&self) -> usize {
         self.omitted.len()
@@ -147,16 +152,17 @@ impl Selection {
     /// Takes over a change of the plan.
     pub fn follow(&mut self, change: &PlanChange<'_>) -> SelectionChange {
         let mut result = SelectionChange::default();
+        // Nothing is known yet: what an earlier run counted is not to be taken for what is no longer wanted.
+        if !self.has_begun && change.plan.families.iter().next().is_none() {
+            return result;
+        }
         let asking_changed = self.note_asking(change);
         if !self.has_begun || asking_changed {
             self.has_begun = true;
             self.choose_again(change.plan, &mut result);
         } else {
             self.apply(change, &mut result);
-            let has_room = self.selected.ports.len() < self.limit && !self.omitted.is_empty();
-            if has_room {
-                self.choose_again(change.plan, &mut result);
-            }
+            self.fill_room(change.plan, &mut result);
         }
         self.note_addresses(change.plan, &mut result);
         result
@@ -187,21 +193,20 @@ impl Selection {
         let mut affected: BTreeSet<ServicePortName> = BTreeSet::new();
         for (family, delta) in change.deltas.iter() {
             for (key, replaced) in delta.frontends.iter().filter(|(key, _)| is_counted(key)) {
+                let owners = [&replaced.was, &replaced.now].into_iter().flatten();
+                affected.extend(owners.map(|frontend| frontend.owner.clone()));
                 let owner = replaced.now.as_ref().map(|frontend| &frontend.owner);
                 let owner = owner.filter(|owner| self.is_asked_for(owner)).cloned();
-                affected.extend(owner.clone());
                 self.set((family, *key), owner, result);
             }
             affected.extend(delta.pools.keys().map(|pool| pool.owner.clone()));
         }
         for owner in affected {
             self.note_pools(change.plan, &owner);
-        }
-        // What is gone is no longer left out.
-        let is_planned = |owner: &ServicePortName| change.touched.contains(&owner.service);
-        let gone: Vec<_> = self.omitted.iter().filter(|owner| is_planned(owner)).cloned().collect();
-        for owner in gone.into_iter().filter(|owner| !has_frontend(change.plan, owner)) {
-            self.omitted.remove(&owner);
+            // What is gone is no longer left out.
+            if self.omitted.contains(&owner) && places_of(change.plan, &owner).is_empty() {
+                self.omitted.remove(&owner);
+            }
         }
     }
 
@@ -229,8 +234,21 @@ impl Selection {
         }
     }
 
+    /// One that was left out is not taken in by a delta, which may have only some of its frontends.
     fn has_room_for(&self, owner: &ServicePortName) -> bool {
-        self.selected.has(owner) || self.selected.ports.len() < self.limit
+        self.selected.has(owner) || (self.selected.ports.len() < self.limit && !self.omitted.contains(owner))
+    }
+
+    /// Takes in Service ports that were left out, the first by name, as many as there is room for.
+    fn fill_room(&mut self, plan: &NodePlan, result: &mut SelectionChange) {
+        while self.selected.ports.len() < self.limit
+            && let Some(owner) = self.omitted.pop_first()
+        {
+            for place in places_of(plan, &owner) {
+                self.set(place, Some(owner.clone()), result);
+            }
+            self.note_pools(plan, &owner);
+        }
     }
 
     /// Chooses among all Service ports: those that are counted stay, then the first by name.
@@ -294,8 +312,15 @@ fn is_counted(key: &FrontendKey) -> bool {
     }
 }
 
-fn has_frontend(plan: &NodePlan, owner: &ServicePortName) -> bool {
-    plan.families.iter().any(|(_, plan)| plan.frontends().any(|(_, frontend)| frontend.owner == *owner))
+/// The frontends of a Service port that are counted, found without a look at all others.
+fn places_of(plan: &NodePlan, owner: &ServicePortName) -> Vec<(IpFamily, FrontendKey)> {
+    let mut places = Vec::new();
+    for (family, plan) in plan.families.iter() {
+        let Some(port) = plan.port(owner) else { continue };
+        let held = port.frontends().filter(|frontend| frontend.is_held && is_counted(&frontend.key));
+        places.extend(held.map(|frontend| (family, frontend.key)));
+    }
+    places
 }
 
 #[cfg(test)]

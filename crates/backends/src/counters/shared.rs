@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -58,6 +59,9 @@ pub struct SharedReading {
     counters: Box<dyn ConnectionCounters>,
     selection: Mutex<Selection>,
     max_endpoints: usize,
+    /// Whether the first plan was passed on. Before that nothing is read: what an earlier run counted would be taken for what is
+    /// no longer wanted.
+    has_followed: AtomicBool,
     last: Mutex<Option<(Instant, Arc<CounterReading>)>>,
     /// Dropped with it, which ends the thread of [`Self::keep_up`].
     ended: Mutex<Option<Sender<()>>>,
@@ -68,7 +72,8 @@ impl SharedReading {
     pub fn new(counters: Box<dyn ConnectionCounters>, selection: Selection, limit: usize) -> Self {
         let max_endpoints = limit.saturating_mul(ENDPOINTS_PER_PORT);
         let (last, ended) = (Mutex::default(), Mutex::default());
-        Self { counters, selection: Mutex::new(selection), max_endpoints, last, ended }
+        let (selection, has_followed) = (Mutex::new(selection), AtomicBool::new(false));
+        Self { counters, selection, max_endpoints, has_followed, last, ended }
     }
 
     /// Reads periodically though no one asks, on a thread of its own: counters of what is gone do not pile up, and little is lost
@@ -89,19 +94,26 @@ impl SharedReading {
 
     /// Takes over a change of the plan. Called by the loop before it is written.
     pub fn follow(&self, change: &PlanChange<'_>) -> Vec<Note> {
-        let (selected, omitted) = {
+        let (selected, omitted, has_begun) = {
             let mut selection = self.selection();
             let before = selection.omitted();
             let selected = selection.follow(change);
-            (selected, (before, selection.omitted()))
+            (selected, (before, selection.omitted()), selection.has_begun())
         };
+        if !has_begun {
+            return Vec::new();
+        }
         let mut notes = self.counters.follow(&selected);
+        self.has_followed.store(true, Ordering::Release);
         notes.extend(about_omitted(omitted));
         notes
     }
 
-    /// What was counted so far; a reading that another asked for less than a second ago will do.
+    /// What was counted so far; a reading that another asked for less than a second ago will do. Nothing before the first plan.
     pub fn get(&self) -> Result<Arc<CounterReading>, BackendError> {
+        if !self.has_followed.load(Ordering::Acquire) {
+            return Ok(Arc::default());
+        }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, reading)) = &*last
             && at.elapsed() < MAX_AGE
@@ -203,3 +215,6 @@ fn service_count(
         endpoints: endpoints.into_iter().map(endpoint).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,7 +112,11 @@ impl Backend for Ipvs {
     }
 
     fn counters(&self, _: &[IpFamily], _: usize) -> Result<Box<dyn ConnectionCounters>, BackendError> {
-        Ok(Box::new(IpvsCounters::new(Kernel::open()?.servers)))
+        Ok(Box::new(IpvsCounters::new(Kernel::open()?.servers, Kernel::open()?.servers)))
+    }
+
+    fn counts_in_tables(&self) -> bool {
+        false
     }
 
     /// NodePorts on localhost are this process's own sockets and not asked about.

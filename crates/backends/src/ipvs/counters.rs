@@ -1,149 +1,166 @@
 //! Connections as the virtual servers count them, with packets and bytes.
 //!
 //! The kernel keeps its numbers for as long as a server exists, also over a restart of ours. Those of a server that went are kept
-//! here, as they were read last; before a virtual server of a Service goes, it is read once more.
+//! here, as they were read last. Before virtual servers of a Service go, their real servers are read once more by the loop: these
+//! alone, through a handle of its own. It never waits for a listing of all.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferrule_kernel::ipvs::{Stats, VirtualServerId};
-use ferrule_kernel::netlink::NetlinkError;
 use ferrule_kernel::port::VirtualServers;
-use ferrule_model::{IpFamily, Protocol, ServicePortName};
+use ferrule_model::{IpFamily, PerFamily, Protocol, ServicePortName};
 use ferrule_plan::FrontendKey;
 
-use crate::counters::{ConnectionCounters, Count, Selected, SelectionChange, Traffic};
+use crate::counters::{ConnectionCounters, Count, Selected, SelectionChange};
 use crate::{BackendError, Note};
+use state::State;
 
-/// Departed endpoints whose numbers are kept, beyond which they are forgotten.
-const MAX_KEPT: usize = 100_000;
+/// Virtual servers that went since the last reading; of more, what was read before counts.
+const MAX_DEPARTED: usize = 20_000;
 
 /// Reads the statistics of virtual servers.
 pub(super) struct IpvsCounters {
+    /// Locked after [`Self::state`], and never while all is listed.
+    following: Mutex<Following>,
     state: Mutex<State>,
 }
 
-struct State {
+/// What the loop notes.
+struct Following {
     kernel: Box<dyn VirtualServers + Send>,
-    /// What was read last.
-    seen: BTreeMap<Place, (ServicePortName, Stats)>,
-    /// What servers had counted that went.
-    kept: BTreeMap<(ServicePortName, Option<SocketAddr>), Stats>,
-    /// What counts now.
-    frontends: BTreeMap<(IpFamily, FrontendKey), ServicePortName>,
+    counted: Arc<Counted>,
+    /// In the order in which they went.
+    departed: Vec<Departed>,
 }
 
-/// A virtual server, or one of its real servers.
-type Place = (VirtualServerId, Option<SocketAddr>);
+/// What counts now.
+#[derive(Clone, Default)]
+struct Counted {
+    frontends: BTreeMap<(IpFamily, FrontendKey), ServicePortName>,
+    /// The host's addresses.
+    addresses: PerFamily<BTreeSet<IpAddr>>,
+}
+
+/// A virtual server that goes, or counts for another Service port from now on.
+struct Departed {
+    id: VirtualServerId,
+    owner: ServicePortName,
+    servers: Vec<(SocketAddr, Stats)>,
+}
 
 impl IpvsCounters {
-    pub(super) fn new(kernel: Box<dyn VirtualServers + Send>) -> Self {
-        let (seen, kept, frontends) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { state: Mutex::new(State { kernel, seen, kept, frontends }) }
+    /// Two handles: the loop's, and the one for those who read.
+    pub(super) fn new(
+        following: Box<dyn VirtualServers + Send>,
+        reading: Box<dyn VirtualServers + Send>,
+    ) -> Self {
+        let following = Following { kernel: following, counted: Arc::default(), departed: Vec::new() };
+        Self { following: Mutex::new(following), state: Mutex::new(State::new(reading)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn following(&self) -> MutexGuard<'_, Following> {
+        locked(&self.following)
     }
 }
 
 impl ConnectionCounters for IpvsCounters {
     fn follow(&self, change: &SelectionChange) -> Vec<Note> {
-        let mut state = self.state();
-        let changes = change.frontends.iter().filter(|(place, owner)| {
-            state.frontends.get(place).is_some_and(|was| Some(was) != owner.as_ref())
-        });
-        if changes.count() > 0 {
-            // What cannot be read now counts as it was read last.
-            drop(state.read());
-        }
-        for (place, owner) in &change.frontends {
-            match owner {
-                Some(owner) => drop(state.frontends.insert(*place, owner.clone())),
-                None => drop(state.frontends.remove(place)),
-            }
+        if !change.frontends.is_empty() || change.addresses.iter().next().is_some() {
+            self.following().follow(change);
         }
         Vec::new()
     }
 
-    fn read(&self, _: &Selected) -> Result<Vec<Count>, BackendError> {
-        let mut state = self.state();
+    fn read(&self, selected: &Selected) -> Result<Vec<Count>, BackendError> {
+        let mut state = locked(&self.state);
+        let (counted, departed) = self.following().begin_reading();
+        state.absorb(departed);
         let failed = |error| BackendError::new("reading the statistics of virtual servers").caused_by(error);
-        state.read().map_err(failed)?;
-        Ok(state.counts())
+        let now = state.list(&counted).map_err(failed)?;
+        let departed = self.following().begin_reading().1;
+        state.take_over(now, departed);
+        Ok(state.counts(selected))
     }
 }
 
-impl State {
-    fn read(&mut self) -> Result<(), NetlinkError> {
-        let listed = self.kernel.list()?;
-        let ours = listed.servers.into_iter().filter_map(|seen| {
-            let owner = self.owner(&seen.server.id)?.clone();
-            Some((seen.server.id, owner, seen.stats))
-        });
-        let ours: Vec<_> = ours.collect();
-        let ids: Vec<VirtualServerId> = ours.iter().map(|(id, _, _)| *id).collect();
-        let servers = self.kernel.all_real_servers(&ids)?;
-        let mut now = BTreeMap::new();
-        for ((id, owner, stats), servers) in ours.into_iter().zip(servers) {
-            for server in servers {
-                now.insert((id, Some(server.server.address)), (owner.clone(), server.stats));
+impl Following {
+    fn follow(&mut self, change: &SelectionChange) {
+        self.read_what_goes(change);
+        let counted = Arc::make_mut(&mut self.counted);
+        for (place, owner) in &change.frontends {
+            match owner {
+                Some(owner) => drop(counted.frontends.insert(*place, owner.clone())),
+                None => drop(counted.frontends.remove(place)),
             }
-            now.insert((id, None), (owner, stats));
         }
-        self.keep_what_went(&now);
-        self.seen = now;
-        Ok(())
-    }
-
-    /// A server that is gone, began again, or counts for another Service now.
-    fn keep_what_went(&mut self, now: &BTreeMap<Place, (ServicePortName, Stats)>) {
-        for (place, (owner, stats)) in &self.seen {
-            let goes_on = now.get(place).is_some_and(|(owner_now, stats_now)| {
-                owner_now == owner && stats_now.connections >= stats.connections
-            });
-            if !goes_on && self.kept.len() < MAX_KEPT {
-                let kept = self.kept.entry((owner.clone(), place.1)).or_default();
-                *kept = sum(*kept, *stats);
-            }
+        for (family, addresses) in change.addresses.iter() {
+            counted.addresses.set(family, addresses.clone());
         }
     }
 
+    fn read_what_goes(&mut self, change: &SelectionChange) {
+        let mut going = Vec::new();
+        for (place, owner) in &change.frontends {
+            let was = self.counted.frontends.get(place).filter(|was| Some(*was) != owner.as_ref());
+            if let Some(was) = was {
+                going.extend(self.counted.servers_of(place).into_iter().map(|id| (id, was.clone())));
+            }
+        }
+        going.truncate(MAX_DEPARTED.saturating_sub(self.departed.len()));
+        for (id, owner) in going {
+            // What cannot be read now counts as it was read last.
+            let Ok(servers) = self.kernel.real_servers(&id) else { return };
+            let servers: Vec<_> = servers.into_iter().map(|seen| (seen.server.address, seen.stats)).collect();
+            if !servers.is_empty() {
+                self.departed.push(Departed { id, owner, servers });
+            }
+        }
+    }
+
+    /// What counts now, and what went since this was asked last.
+    fn begin_reading(&mut self) -> (Arc<Counted>, Vec<Departed>) {
+        (Arc::clone(&self.counted), std::mem::take(&mut self.departed))
+    }
+}
+
+impl Counted {
+    /// The Service port that a virtual server counts for. One for a node port is at an address of the host; at any other it is
+    /// another program's.
     fn owner(&self, id: &VirtualServerId) -> Option<&ServicePortName> {
         let protocol = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
         let protocol = protocol.into_iter().find(|protocol| protocol.number() == id.protocol)?;
         let family = IpFamily::of(id.address);
-        let keys =
-            [FrontendKey::Address(id.address, protocol, id.port), FrontendKey::NodePort(protocol, id.port)];
-        keys.into_iter().find_map(|key| self.frontends.get(&(family, key)))
+        let of = |key| self.frontends.get(&(family, key));
+        of(FrontendKey::Address(id.address, protocol, id.port)).or_else(|| {
+            let is_host = self.addresses.get(family).is_some_and(|host| host.contains(&id.address));
+            of(FrontendKey::NodePort(protocol, id.port)).filter(|_| is_host)
+        })
     }
 
-    fn counts(&self) -> Vec<Count> {
-        let kept = self.kept.iter().map(|((owner, endpoint), stats)| (owner, *endpoint, stats));
-        let seen = self.seen.iter().map(|((_, endpoint), (owner, stats))| (owner, *endpoint, stats));
-        kept.chain(seen)
-            .map(|(owner, endpoint, stats)| Count {
-                owner: owner.clone(),
-                endpoint,
-                connections: stats.connections,
-                traffic: Some(Traffic {
-                    packets: stats.in_packets.saturating_add(stats.out_packets),
-                    bytes: stats.in_bytes.saturating_add(stats.out_bytes),
-                }),
-            })
-            .collect()
+    /// The virtual servers that count for a frontend.
+    fn servers_of(&self, (family, key): &(IpFamily, FrontendKey)) -> Vec<VirtualServerId> {
+        let id = |address, protocol: Protocol, port| VirtualServerId {
+            address,
+            protocol: protocol.number(),
+            port,
+        };
+        match *key {
+            FrontendKey::Address(ip, protocol, port) => vec![id(ip, protocol, port)],
+            FrontendKey::NodePort(protocol, port) => {
+                let addresses = self.addresses.get(*family).into_iter().flatten();
+                addresses.map(|ip| id(*ip, protocol, port)).collect()
+            }
+            FrontendKey::UnmatchedPorts(_) | FrontendKey::LoopbackNodePort(..) => Vec::new(),
+        }
     }
 }
 
-fn sum(one: Stats, other: Stats) -> Stats {
-    Stats {
-        connections: one.connections.saturating_add(other.connections),
-        in_packets: one.in_packets.saturating_add(other.in_packets),
-        out_packets: one.out_packets.saturating_add(other.out_packets),
-        in_bytes: one.in_bytes.saturating_add(other.in_bytes),
-        out_bytes: one.out_bytes.saturating_add(other.out_bytes),
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,17 +1,13 @@
 //! Connections as the relay counts them. A new process begins at zero.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use ferrule_model::ServicePortName;
 use ferrule_relay::Pool;
 
-use crate::counters::{ConnectionCounters, Count, Selected, SelectionChange};
+use crate::counters::{ConnectionCounters, Count, Selected, SelectionChange, Totals};
 use crate::{BackendError, Note};
-
-/// Endpoints of Service ports whose numbers are kept though they left; beyond, they are forgotten.
-const MAX_KEPT: usize = 100_000;
 
 /// What the sockets of Service ports served. Clones share it.
 #[derive(Clone, Default)]
@@ -21,27 +17,23 @@ pub(crate) struct Ledger(Arc<Mutex<Pages>>);
 struct Pages {
     is_on: bool,
     pools: Vec<(ServicePortName, Arc<Pool>)>,
-    totals: BTreeMap<(ServicePortName, Option<SocketAddr>), u64>,
+    totals: Totals<u64>,
 }
 
 impl Ledger {
-    /// Counts what this pool's endpoints serve, if anything is to be counted.
+    /// Counts what this pool's endpoints serve, if anything is to be counted. Otherwise nothing is kept: there may be tens of
+    /// thousands of pools.
     pub(super) fn add(&self, owner: &ServicePortName, pool: &Arc<Pool>) {
         let mut pages = self.pages();
         if pages.is_on {
             pool.count_served();
-        } else {
-            // One that is closed and has no connections any more is known to no one else.
-            pages.pools.retain(|(_, pool)| Arc::strong_count(pool) > 1);
+            pages.pools.push((owner.clone(), Arc::clone(pool)));
         }
-        pages.pools.push((owner.clone(), Arc::clone(pool)));
     }
 
-    /// Begins to count.
+    /// Begins to count what is opened from now on. To be called before the first socket is served.
     pub(super) fn switch_on(&self) {
-        let mut pages = self.pages();
-        pages.is_on = true;
-        pages.pools.iter().for_each(|(_, pool)| pool.count_served());
+        self.pages().is_on = true;
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -57,9 +49,12 @@ impl ConnectionCounters for Ledger {
     fn read(&self, selected: &Selected) -> Result<Vec<Count>, BackendError> {
         let mut pages = self.pages();
         pages.collect();
-        pages.forget_departed(selected);
-        let count = |((owner, endpoint), connections): (&(ServicePortName, Option<SocketAddr>), &u64)| {
-            Count { owner: owner.clone(), endpoint: *endpoint, connections: *connections, traffic: None }
+        pages.totals.forget_departed(selected, Instant::now());
+        let count = |(owner, endpoint, connections): (&ServicePortName, _, &u64)| Count {
+            owner: owner.clone(),
+            endpoint,
+            connections: *connections,
+            traffic: None,
         };
         Ok(pages.totals.iter().map(count).collect())
     }
@@ -69,22 +64,34 @@ impl Pages {
     fn collect(&mut self) {
         let Self { pools, totals, .. } = self;
         pools.retain(|(owner, pool)| {
+            // One that is closed and has no connections any more is known to no one else.
             let is_in_use = Arc::strong_count(pool) > 1;
             for (endpoint, connections) in pool.take_served() {
                 for endpoint in [Some(endpoint), None] {
-                    *totals.entry((owner.clone(), endpoint)).or_default() += connections;
+                    totals.add(owner, endpoint, |total| *total = total.saturating_add(connections));
                 }
             }
             is_in_use
         });
     }
+}
 
-    fn forget_departed(&mut self, selected: &Selected) {
-        if self.totals.len() > MAX_KEPT {
-            self.totals.retain(|(owner, endpoint), _| {
-                selected.has(owner)
-                    && endpoint.is_none_or(|endpoint| selected.endpoints(owner).contains(&endpoint))
-            });
-        }
+#[cfg(test)]
+mod tests {
+    use ferrule_model::{PortName, Protocol, ServiceName};
+    use ferrule_relay::PoolLimits;
+
+    use super::*;
+
+    #[test]
+    fn pools_are_kept_only_while_connections_are_counted() {
+        let service = ServiceName::of("shop", "web");
+        let owner = ServicePortName { service, port: PortName::new("http"), protocol: Protocol::Tcp };
+        let (ledger, pool) = (Ledger::default(), Pool::new(PoolLimits::default()));
+        ledger.add(&owner, &pool);
+        assert_eq!(Arc::strong_count(&pool), 1);
+        ledger.switch_on();
+        ledger.add(&owner, &pool);
+        assert_eq!(Arc::strong_count(&pool), 2);
     }
 }

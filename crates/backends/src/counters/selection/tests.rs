@@ -98,6 +98,35 @@ fn no_more_than_the_limit_is_counted_and_room_is_used_again() {
 }
 
 #[test]
+fn one_that_was_left_out_is_taken_in_whole() {
+    let mut followed = Followed::new(CountedServices::All, 1);
+    followed.then("service a clusterIP 10.0.0.1 port p 80\nservice b clusterIP 10.0.0.2 port p 80");
+    assert_eq!(followed.counted(), ["default/a:p"]);
+    // The delta has the new address of `b` alone, behind the one that makes room.
+    followed.then("gone service a\nservice b clusterIP 10.0.0.2 externalIP 11.0.0.4 port p 80");
+    assert_eq!(followed.counted(), ["default/b:p"]);
+    assert_eq!(followed.selection.omitted(), 0);
+    assert_eq!(followed.selection.selected(), followed.chosen_afresh());
+}
+
+#[test]
+fn an_address_that_went_to_another_service_leaves_its_old_one_out_no_longer() {
+    let mut followed = Followed::new(CountedServices::All, 1);
+    followed.then("service a clusterIP 10.0.0.1 port p 80\nservice b clusterIP 10.0.0.2 port p 80");
+    followed.then("gone service b\nservice c clusterIP 10.0.0.2 port p 80");
+    let omitted: Vec<_> = followed.selection.omitted.iter().map(ToString::to_string).collect();
+    assert_eq!(omitted, ["default/c:p"]);
+}
+
+#[test]
+fn nothing_begins_before_the_first_plan() {
+    let mut selection = Selection::new(CountedServices::All, 1);
+    let (plan, deltas, touched) = (NodePlan::default(), PerFamily::default(), BTreeSet::new());
+    selection.follow(&PlanChange { plan: &plan, deltas: &deltas, touched: &touched, asks: &|_| true });
+    assert!(!selection.has_begun());
+}
+
+#[test]
 fn only_services_that_ask_for_it_are_counted_from_when_they_ask() {
     let mut followed = Followed::new(CountedServices::Labelled, 10);
     followed.then("service a clusterIP 10.0.0.1 port p 80\nservice b clusterIP 10.0.0.2 port p 80");
