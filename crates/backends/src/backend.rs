@@ -89,6 +89,11 @@ pub trait Backend: Send {
         Ok(Box::new(TableCounters::open(families, limit)?))
     }
 
+    /// Whether [`Self::counters`] are in tables of their own, which stay when the process ends.
+    fn counts_in_tables(&self) -> bool {
+        true
+    }
+
     /// Compares plans with the kernel on other threads than the loop's. Asked after [`Self::probe`]. `None` where only the open
     /// dataplanes know what they serve.
     fn reader(&self, _options: &ModeOptions) -> Option<KernelReader> {

@@ -72,8 +72,13 @@ impl TableCounters {
 
     /// Removes the tables that an earlier run left; returns how many there were.
     pub fn remove() -> Result<usize, BackendError> {
+        Self::remove_others(&[])
+    }
+
+    /// Removes the tables that an earlier run left, but for those of these families; returns how many there were.
+    pub fn remove_others(used: &[IpFamily]) -> Result<usize, BackendError> {
         let mut removed = 0;
-        for family in IpFamily::BOTH {
+        for family in IpFamily::BOTH.into_iter().filter(|family| !used.contains(family)) {
             removed += usize::from(remove(family).map_err(|error| failed(family, error))?);
         }
         Ok(removed)
@@ -166,7 +171,8 @@ impl FamilyTable {
     }
 
     /// Where something else is to be counted in the same place, what was counted so far is carried on first. Rare: an address or
-    /// node port that goes from one Service to another within a moment. Only here does the loop wait for a reading.
+    /// node port that goes from one Service to another within a moment. The loop reads the kernel here and when the table is opened, and
+    /// waits for whoever reads it then; otherwise it waits no longer than a commit takes.
     fn replace_owners(&self, change: &SelectionChange) -> Result<(), CounterError> {
         let replaced: Vec<Place> = {
             let present = locked(&self.present);

@@ -119,6 +119,10 @@ impl Backend for Userspace {
         Ok(Box::new(self.ledger.clone()))
     }
 
+    fn counts_in_tables(&self) -> bool {
+        false
+    }
+
     fn watch(&mut self, sink: Arc<dyn RuleEventSink>) -> Result<(), BackendError> {
         self.log.pass_to(&sink);
         // Every family had its first sync.

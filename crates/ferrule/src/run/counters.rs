@@ -20,14 +20,14 @@ pub(super) fn open(
 ) -> Result<Option<Arc<SharedReading>>, StartError> {
     let services = match settings.services {
         CountedServices::Off => {
-            if !backend.is_shadow() {
-                remove();
-            }
+            remove_unused(backend, &[]);
             return Ok(None);
         }
         CountedServices::Labelled => counters::CountedServices::Labelled,
         CountedServices::All => counters::CountedServices::All,
     };
+    // Another mode may have used them, or a family that is no longer served.
+    remove_unused(backend, if backend.counts_in_tables() { families } else { &[] });
     let opened = match backend.counters(families, settings.limit) {
         Ok(opened) => opened,
         // Counting is no reason not to serve.
@@ -51,8 +51,12 @@ pub(super) fn asks(cluster: &Cluster) -> impl Fn(&ServiceName) -> bool {
     }
 }
 
-fn remove() {
-    match TableCounters::remove() {
+/// Removes tables of an earlier run, but for those of these families.
+fn remove_unused(backend: &dyn Backend, used: &[IpFamily]) {
+    if backend.is_shadow() {
+        return;
+    }
+    match TableCounters::remove_others(used) {
         Ok(0) => {}
         Ok(tables) => info!(tables, "Removed the counters of an earlier run"),
         Err(error) => warn!(err = with_causes(&error), "Counters of an earlier run stay"),

@@ -359,6 +359,22 @@ fn without_counters_there_is_no_table_and_top_says_how_to_switch_them_on() {
     assert!(!counting.stand.nft(&["list", "tables"]).contains("ferrule-counters"));
 }
 
+/// The relay counts itself: the table is no one's any more.
+#[test]
+fn a_mode_that_counts_without_the_table_removes_it() {
+    if !or_skip() {
+        return;
+    }
+    let counting = Counting::new(NFTABLES);
+    counting.serve().terminate().expect("it ends");
+    assert!(counting.stand.nft(&["list", "tables"]).contains("ferrule-counters"));
+    let program = counting.stand.start(USERSPACE);
+    assert!(program.wait_for("Removed the counters of an earlier run", 0, PATIENCE).is_some());
+    until(|| (page(&counting.stand, "status")["families"]["IPv4"]["inSync"] == true).then_some(()));
+    assert!(!counting.stand.nft(&["list", "tables"]).contains("ferrule-counters"));
+    program.terminate().expect("it ends");
+}
+
 #[test]
 fn cleanup_removes_counters() {
     if !or_skip() {
