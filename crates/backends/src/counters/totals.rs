@@ -129,7 +129,7 @@ mod tests {
         }
         let now = Instant::now();
         totals.forget_departed(&selected, now);
-        totals.forget_departed(&selected, now + DEPARTED_LISTED - Duration::from_secs(1));
+        totals.forget_departed(&selected, now + DEPARTED_LISTED.saturating_sub(Duration::from_secs(1)));
         assert_eq!(listed(&totals).len(), 3);
         totals.forget_departed(&selected, now + DEPARTED_LISTED);
         assert_eq!(listed(&totals), [(None, 1), (Some(stays), 1)]);

@@ -155,14 +155,14 @@ impl VirtualServers for Slow {
 fn what_goes_during_a_listing_counts_once_and_the_loop_does_not_wait() {
     let mut kernel = FakeIpvsKernel::new();
     create(&mut kernel);
-    let ((began, begun), (end, may_end)) = (mpsc::channel(), mpsc::channel());
+    let ((began, listing), (end, may_end)) = (mpsc::channel(), mpsc::channel());
     let slow = Slow { kernel: kernel.clone(), began: Some(began), may_end };
     let counters = IpvsCounters::new(Box::new(kernel.clone()), Box::new(slow));
     counters.follow(&change(Some(owner())));
     kernel.connect(service(), PODS[0].parse().unwrap(), 5);
     thread::scope(|scope| {
         let reading = scope.spawn(|| counted(&counters));
-        begun.recv().expect("a listing");
+        listing.recv().expect("a listing");
         counters.follow(&change(None));
         delete(&mut kernel, IpvsChange::DeleteService(service()));
         end.send(()).expect("the listing waits");
