@@ -312,7 +312,7 @@ fn is_counted(key: &FrontendKey) -> bool {
     }
 }
 
-/// The frontends of a Service port that are counted, found without a look at all others.
+/// The frontends of a Service port that are counted, found without going through all others.
 fn places_of(plan: &NodePlan, owner: &ServicePortName) -> Vec<(IpFamily, FrontendKey)> {
     let mut places = Vec::new();
     for (family, plan) in plan.families.iter() {

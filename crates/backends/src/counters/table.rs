@@ -172,7 +172,7 @@ impl FamilyTable {
 
     /// Where something else is to be counted in the same place, what was counted so far is carried on first. Rare: an address or
     /// node port that goes from one Service to another within a moment. The loop reads the kernel here and when the table is opened, and
-    /// waits for whoever reads it then; otherwise it waits no longer than a commit takes.
+    /// waits for a reading that is under way; otherwise it waits no longer than a commit takes.
     fn replace_owners(&self, change: &SelectionChange) -> Result<(), CounterError> {
         let replaced: Vec<Place> = {
             let present = locked(&self.present);
