@@ -23,7 +23,7 @@ fn chains_of_others_that_may_stop_packets_are_named() {
                 chain forward { type filter hook forward priority 10; policy drop; ct state established accept; }
                 chain input { type filter hook input priority 0; jump checks; }
                 chain checks { tcp dport 23 goto refused; }
-                chain refused { reject with tcp reset; }
+                chain refused { drop; }
                 chain output { type filter hook output priority 0; counter accept; }
                 chain unused { drop; }
             }
