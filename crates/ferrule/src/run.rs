@@ -10,6 +10,7 @@ mod counters;
 mod damage;
 mod family;
 mod flows;
+mod gate;
 mod host_support;
 mod inspect;
 mod leftovers;

@@ -80,6 +80,23 @@ pub enum NodePortScope {
     Only(BTreeSet<IpAddr>),
 }
 
+impl NodeTraffic {
+    /// Whether routing takes an address for one of this host.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.host_addresses.contains(&ip)
+    }
+}
+
+impl NodePortScope {
+    /// Whether an address of the host is among these.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(addresses) => addresses.contains(&ip),
+        }
+    }
+}
+
 /// What a packet must be sent to for a frontend to apply. The order is the one everything is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrontendKey {

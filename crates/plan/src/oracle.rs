@@ -4,14 +4,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ferrule_model::{Protocol, ServicePortName};
+use ferrule_model::{IpFamily, Protocol, ServicePortName};
 use ipnet::IpNet;
 
 use crate::{
-    FamilyPlan, Frontend, FrontendKey, LocalPods, LoopbackNodePorts, NodePortScope, NodeTraffic, Pool, Quirk,
-    TrafficSource, Verdict,
+    FamilyPlan, Frontend, FrontendKey, LocalPods, LoopbackNodePorts, NodeTraffic, Pool, Quirk, TrafficSource,
+    Verdict,
 };
 
 /// The first packet of a flow, as it reaches this node.
@@ -25,6 +25,14 @@ pub struct Packet {
     pub to: IpAddr,
     /// Its protocol and destination port; `None` for a protocol without ports.
     pub port: Option<(Protocol, u16)>,
+}
+
+/// A client that no node has: from the blocks that are for documentation alone.
+pub fn outside_client(family: IpFamily) -> IpAddr {
+    match family {
+        IpFamily::V4 => IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1)),
+        IpFamily::V6 => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1)),
+    }
 }
 
 /// What becomes of it.
@@ -135,7 +143,7 @@ fn frontend_of<'a>(plan: &'a FamilyPlan, packet: &Packet) -> Option<(FrontendKey
     if packet.to.is_loopback() {
         keys.push(FrontendKey::LoopbackNodePort(protocol, port));
     }
-    if is_of_this_host(&plan.node, packet.to) {
+    if plan.node.has_address(packet.to) {
         keys.push(FrontendKey::NodePort(protocol, port));
     }
     keys.into_iter().find_map(|key| plan.frontend(&key).map(|frontend| (key, &**frontend)))
@@ -187,28 +195,21 @@ fn refusal_elsewhere(node: &NodeTraffic, otherwise: Verdict) -> Verdict {
 fn is_served_on_loopback(node: &NodeTraffic, verdict: Verdict, to: IpAddr) -> bool {
     match node.loopback_node_ports {
         LoopbackNodePorts::NotServed => false,
-        LoopbackNodePorts::InKernel | LoopbackNodePorts::Relayed => is_in(&node.loopback_addresses, to),
+        LoopbackNodePorts::InKernel | LoopbackNodePorts::Relayed => node.loopback_addresses.contains(to),
         LoopbackNodePorts::ForwardedOrRejected => {
             !matches!(verdict, Verdict::Forward { .. }) || to == node.family.loopback()
         }
     }
 }
 
-fn is_in(scope: &NodePortScope, ip: IpAddr) -> bool {
-    match scope {
-        NodePortScope::All => true,
-        NodePortScope::Only(addresses) => addresses.contains(&ip),
-    }
-}
-
 fn accepts_node_ports(node: &NodeTraffic, ip: IpAddr) -> bool {
-    !ip.is_loopback() && is_in(&node.node_port_addresses, ip)
+    !ip.is_loopback() && node.node_port_addresses.contains(ip)
 }
 
 fn comes_from(node: &NodeTraffic, source: &TrafficSource, packet: &Packet) -> bool {
     match source {
         TrafficSource::Anyone => true,
-        TrafficSource::ThisHost => is_of_this_host(node, packet.from),
+        TrafficSource::ThisHost => node.has_address(packet.from),
         TrafficSource::OutsideRanges(ranges) => !ranges.iter().any(|range| range.contains(&packet.from)),
         TrafficSource::LocalPods => node.local_pods.as_ref().is_some_and(|pods| is_local_pod(pods, packet)),
     }
@@ -221,10 +222,6 @@ fn is_local_pod(pods: &LocalPods, packet: &Packet) -> bool {
         LocalPods::ByInterface(name) => interface == Some(name),
         LocalPods::ByInterfacePrefix(prefix) => interface.is_some_and(|name| name.starts_with(prefix)),
     }
-}
-
-fn is_of_this_host(node: &NodeTraffic, ip: IpAddr) -> bool {
-    ip.is_loopback() || node.host_addresses.contains(&ip)
 }
 
 fn forwarded(node: &NodeTraffic, pool: &Pool, masquerade: bool, packet: &Packet) -> Outcome {

@@ -23,13 +23,13 @@ use ferrule_kernel::nft::{
 use ferrule_model::Protocol;
 use ferrule_plan::FrontendKey;
 
+use crate::nftables::{exprs, keys};
+
 /// The table's name.
 pub const TABLE: &str = "ferrule-counters";
 
 /// Before everything that translates source addresses. The kernel wants nat chains behind conntrack, which is at -200.
 const PRIORITY: i32 = -199;
-/// The kernel's bit for `ct status dnat`.
-const STATUS_DNAT: u32 = 1 << 5;
 const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 
 /// The sets.
@@ -97,7 +97,7 @@ pub(super) fn chains(family: Family) -> Vec<Chain> {
     let base = |name: &str, point| Chain {
         name: Name::new(name),
         hook: Some(Hook { kind: ChainKind::Nat, point, priority: PRIORITY }),
-        rules: vec![Rule { expressions: redirected_goto(&count), comment: None }],
+        rules: vec![exprs::rule([exprs::is_dnat(), exprs::goto(count.as_str())])],
         comment: None,
     };
     vec![counting, base("input", HookPoint::Input), base("postrouting", HookPoint::Postrouting)]
@@ -118,9 +118,7 @@ pub(super) fn create(family: Family, max_endpoints: u32) -> Transaction {
 
 /// The element of a node's address.
 pub(super) fn node_address(ip: IpAddr) -> Element {
-    let mut key = KeyBytes::new();
-    push_address(&mut key, ip);
-    Element { set: CounterSet::NodeAddresses.name(), key, value: None }
+    keys::element(CounterSet::NodeAddresses.name(), keys::address(ip), None)
 }
 
 /// Whether these elements have the same keys, in any order.
@@ -133,16 +131,12 @@ pub(super) fn same_keys(one: &[Element], other: &[Element]) -> bool {
 
 /// Where the counter of a frontend is; `None` for one that no connection can meet.
 pub(super) fn place_of(key: &FrontendKey) -> Option<(CounterSet, KeyBytes)> {
-    let mut bytes = KeyBytes::new();
     match *key {
         FrontendKey::Address(ip, protocol, port) => {
-            push_address(&mut bytes, ip);
-            push_port(&mut bytes, protocol, port);
-            Some((CounterSet::Services, bytes))
+            Some((CounterSet::Services, keys::service(ip, protocol, port)))
         }
         FrontendKey::NodePort(protocol, port) | FrontendKey::LoopbackNodePort(protocol, port) => {
-            push_port(&mut bytes, protocol, port);
-            Some((CounterSet::NodePorts, bytes))
+            Some((CounterSet::NodePorts, keys::node_port(protocol, port)))
         }
         FrontendKey::UnmatchedPorts(_) => None,
     }
@@ -190,17 +184,6 @@ fn rule(family: Family, protocol: Protocol, matches: &[Vec<Expression>]) -> Rule
     expressions.extend(count_endpoint(family));
     expressions.push(Expression::Verdict(Verdict::Return));
     Rule { expressions, comment: None }
-}
-
-/// `ct status dnat goto CHAIN`
-fn redirected_goto(chain: &Name) -> Vec<Expression> {
-    let number = |value: u32| value.to_ne_bytes().as_slice().into();
-    vec![
-        Expression::ConnectionStatus { to: 1 },
-        Expression::Bitwise { from: 1, to: 1, mask: number(STATUS_DNAT), xor: number(0) },
-        Expression::Compare { comparison: Comparison::NotEqual, from: 1, value: number(0) },
-        Expression::Verdict(Verdict::Goto(chain.clone())),
-    ]
 }
 
 /// `meta l4proto PROTOCOL`, without which nft does not know what a port is.
@@ -270,16 +253,4 @@ fn address_field(family: Family) -> Field {
         Family::Ip => Field::Ipv4Addr,
         Family::Ip6 => Field::Ipv6Addr,
     }
-}
-
-fn push_address(key: &mut KeyBytes, ip: IpAddr) {
-    match ip {
-        IpAddr::V4(v4) => key.extend_from_slice(&v4.octets()),
-        IpAddr::V6(v6) => key.extend_from_slice(&v6.octets()),
-    }
-}
-
-fn push_port(key: &mut KeyBytes, protocol: Protocol, port: u16) {
-    let [high, low] = port.to_be_bytes();
-    key.extend_from_slice(&[protocol.number(), 0, 0, 0, high, low, 0, 0]);
 }

@@ -14,11 +14,11 @@ use ipnet::IpNet;
 use super::names::Table;
 
 /// The kernel's `RTN_LOCAL`: an address of this host.
-const LOCAL_ADDRESS: u32 = 2;
+pub const LOCAL_ADDRESS: u32 = 2;
 /// The kernel's bit for `ct state new`.
-const STATE_NEW: u32 = 1 << 3;
+pub const STATE_NEW: u32 = 1 << 3;
 /// The kernel's bit for `ct status dnat`.
-const STATUS_DNAT: u32 = 1 << 5;
+pub const STATUS_DNAT: u32 = 1 << 5;
 /// The bits of a pool id; the rest is the endpoint's serial.
 pub const POOL_BITS: u32 = 0xffff_f000;
 

@@ -15,28 +15,28 @@ pub(super) fn stamp_element(stamp: Stamp) -> Element {
 }
 
 /// `ip`
-pub(super) fn address(ip: IpAddr) -> KeyBytes {
+pub(crate) fn address(ip: IpAddr) -> KeyBytes {
     let mut key = KeyBytes::new();
     push_address(&mut key, ip);
     key
 }
 
 /// `ip . protocol . port`
-pub(super) fn service(ip: IpAddr, protocol: Protocol, port: u16) -> KeyBytes {
+pub(crate) fn service(ip: IpAddr, protocol: Protocol, port: u16) -> KeyBytes {
     let mut key = address(ip);
     push_port(&mut key, protocol, port);
     key
 }
 
 /// `protocol . port`
-pub(super) fn node_port(protocol: Protocol, port: u16) -> KeyBytes {
+pub(crate) fn node_port(protocol: Protocol, port: u16) -> KeyBytes {
     let mut key = KeyBytes::new();
     push_port(&mut key, protocol, port);
     key
 }
 
 /// `ip . ip . protocol . port`
-pub(super) fn hairpin(endpoint: &PoolEndpoint, protocol: Protocol) -> KeyBytes {
+pub(crate) fn hairpin(endpoint: &PoolEndpoint, protocol: Protocol) -> KeyBytes {
     let mut key = address(endpoint.ip);
     push_address(&mut key, endpoint.ip);
     push_port(&mut key, protocol, endpoint.port);
@@ -44,33 +44,33 @@ pub(super) fn hairpin(endpoint: &PoolEndpoint, protocol: Protocol) -> KeyBytes {
 }
 
 /// A key with an address behind it.
-pub(super) fn with_address(mut key: KeyBytes, ip: IpAddr) -> KeyBytes {
+pub(crate) fn with_address(mut key: KeyBytes, ip: IpAddr) -> KeyBytes {
     push_address(&mut key, ip);
     key
 }
 
 /// A key with a number behind it.
-pub(super) fn with_number(mut key: KeyBytes, number: u32) -> KeyBytes {
+pub(crate) fn with_number(mut key: KeyBytes, number: u32) -> KeyBytes {
     key.extend_from_slice(&number.to_ne_bytes());
     key
 }
 
 /// `number`
-pub(super) fn number(number: u32) -> KeyBytes {
+pub(crate) fn number(number: u32) -> KeyBytes {
     with_number(KeyBytes::new(), number)
 }
 
 /// `protocol . number`
-pub(super) fn protocol_and_number(protocol: Protocol, number: u32) -> KeyBytes {
+pub(crate) fn protocol_and_number(protocol: Protocol, number: u32) -> KeyBytes {
     with_number(KeyBytes::from_slice(&[protocol.number(), 0, 0, 0]), number)
 }
 
-pub(super) fn element(set: Name, key: KeyBytes, value: Option<Value>) -> Element {
+pub(crate) fn element(set: Name, key: KeyBytes, value: Option<Value>) -> Element {
     Element { set, key, value }
 }
 
 /// `ip . port`, what a pick leads to.
-pub(super) fn endpoint_data(endpoint: &PoolEndpoint) -> Value {
+pub(crate) fn endpoint_data(endpoint: &PoolEndpoint) -> Value {
     let mut data = DataBytes::new();
     match endpoint.ip {
         IpAddr::V4(v4) => data.extend_from_slice(&v4.octets()),
@@ -82,7 +82,7 @@ pub(super) fn endpoint_data(endpoint: &PoolEndpoint) -> Value {
 }
 
 /// A number as data, in host order.
-pub(super) fn number_data(number: u32) -> Value {
+pub(crate) fn number_data(number: u32) -> Value {
     Value::Data(DataBytes::from_slice(&number.to_ne_bytes()))
 }
 

@@ -1,16 +1,13 @@
 //! The packets by which two sets of rules are compared: for each frontend one of each kind of sender that rules tell apart.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use ferrule_model::{IpFamily, Protocol};
+use ferrule_model::Protocol;
 use ferrule_plan::{
-    FamilyPlan, Frontend, FrontendKey, LocalPods, NodePortScope, NodeTraffic, Packet, PoolScope,
+    FamilyPlan, Frontend, FrontendKey, LocalPods, NodeTraffic, Packet, PoolScope, outside_client,
 };
 use ipnet::IpNet;
 
-/// Clients that no node has: from the blocks that are for documentation alone.
-const OUTSIDE_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
-const OUTSIDE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1));
 /// An interface that no setting names: `!` cannot be in the name of one that has a prefix of letters.
 const OUTSIDE_INTERFACE: &str = "!outside";
 /// Ports of which one is not used.
@@ -92,10 +89,7 @@ fn destinations(plan: &FamilyPlan, key: &FrontendKey) -> Vec<(IpAddr, Option<(Pr
 
 /// An address of the host that accepts NodePorts, and one that does not, if there are such.
 fn node_addresses(node: &NodeTraffic) -> Vec<IpAddr> {
-    let accepts = |ip: &IpAddr| match &node.node_port_addresses {
-        NodePortScope::All => true,
-        NodePortScope::Only(addresses) => addresses.contains(ip),
-    };
+    let accepts = |ip: &IpAddr| node.node_port_addresses.contains(*ip);
     let own = || node.host_addresses.iter().copied().filter(|ip| !ip.is_loopback());
     own().find(accepts).into_iter().chain(own().find(|ip| !accepts(ip))).collect()
 }
@@ -107,10 +101,7 @@ fn everybody(node: &NodeTraffic) -> Vec<Sender> {
 }
 
 fn outside(node: &NodeTraffic) -> Sender {
-    let from = match node.family {
-        IpFamily::V4 => OUTSIDE_V4,
-        IpFamily::V6 => OUTSIDE_V6,
-    };
+    let from = outside_client(node.family);
     Sender { name: "a client outside", from, interface: Some(OUTSIDE_INTERFACE.to_owned()) }
 }
 

@@ -48,8 +48,7 @@ pub fn answer(
     };
     answer.frontend = frontend.map(|key| key.to_string());
     answer.reasons.extend(assumptions);
-    let own = explainer.plan.families.get(family).map(|plan| &plan.node.host_addresses);
-    let is_own = packet.from.is_loopback() || own.is_some_and(|own| own.contains(&packet.from));
+    let is_own = explainer.plan.families.get(family).is_some_and(|plan| plan.node.has_address(packet.from));
     let is_sent_by_node = packet.interface.is_none() && is_own;
     Ok(Explained { answer, frontend, is_sent_by_node, family })
 }

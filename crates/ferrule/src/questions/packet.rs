@@ -1,15 +1,11 @@
 //! The packet that a question is about: who sends it, and what the proxy can know about that.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ferrule_model::{IpFamily, NodeIps};
-use ferrule_plan::{Explainer, LocalPods, NodeTraffic, Packet};
+use ferrule_plan::{Explainer, LocalPods, NodeTraffic, Packet, outside_client};
 
 use super::{QuestionError, Target};
-
-/// A client that no node has: from the blocks that are for documentation alone.
-const OUTSIDE_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
-const OUTSIDE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1));
 
 /// What becomes of a packet?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +49,7 @@ impl ExplainQuestion {
         let from = match self.origin {
             Origin::Address(ip) | Origin::Pod(ip) | Origin::Outside(Some(ip)) => ip,
             Origin::Outside(None) => {
-                let from = outside(IpFamily::of(to));
+                let from = outside_client(IpFamily::of(to));
                 assumptions.push(format!("the client outside is taken to be {from}"));
                 from
             }
@@ -105,13 +101,6 @@ impl Origin {
             Self::Address(ip) | Self::Pod(ip) | Self::Outside(Some(ip)) => Some(ip),
             Self::Node | Self::Outside(None) => None,
         }
-    }
-}
-
-fn outside(family: IpFamily) -> IpAddr {
-    match family {
-        IpFamily::V4 => OUTSIDE_V4,
-        IpFamily::V6 => OUTSIDE_V6,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Settings come from the flags of the command that asks. The kernel is read only if that is wanted: the question may be about
 //! another node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -11,24 +11,21 @@ use ferrule_backends::Backend;
 use ferrule_config::resolve::{NodeAddresses, resolve_node_name};
 use ferrule_config::settings::Settings;
 use ferrule_kernel::interfaces;
-use ferrule_model::{Cluster, IpFamily, NodeName, ObjectKind, PerFamily, with_causes};
+use ferrule_model::{Cluster, IpFamily, NodeName, PerFamily, with_causes};
 use ferrule_plan::NodePlan;
 use ferrule_watch::server::{ServerSource, SourceEvent};
 
+use super::gate::Gate;
 use super::inspect::Snapshot;
-use super::source::{Source, server_configuration};
-use super::start::host_name;
+use super::source::{EventQueue, Source, server_configuration};
+use super::start::{MAX_QUEUED_EVENTS, host_name};
 use super::view::{Site, mode_options, node_view};
 use crate::questions::{QuestionError, diff};
 
-/// Services, EndpointSlices or Endpoints, ServiceCIDRs, Nodes.
-const ALL_KINDS: usize = 4;
 /// Services and endpoints must be listed by then.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// What failed is tried again for this long.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(3);
-/// Then the other kinds, which this user may not be permitted to list.
-const OTHER_KINDS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether the question is about this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,55 +80,43 @@ pub fn snapshot(
 
 /// What an API server lists. A kind that it does not list in time is left out, unless nothing can be said without it.
 fn listed(settings: &Settings, name: &NodeName, program: &str) -> Result<Cluster, QuestionError> {
-    let (events_tx, events) = mpsc::channel();
+    let (events_tx, events) = mpsc::sync_channel(MAX_QUEUED_EVENTS);
     let sink = move |event| {
         // A closed queue means that enough is known.
         let _ = events_tx.send(event);
     };
     let source = ServerSource::start(&server_configuration(settings, program), name, sink);
-    let _source = source.map_err(|error| QuestionError(with_causes(&error)))?;
-    let (mut cluster, mut listed) = (Cluster::default(), BTreeSet::new());
-    let mut deadline = Instant::now() + LIST_TIMEOUT;
+    // It may wait for room in the queue when it is dropped, so the queue goes first.
+    let queue =
+        EventQueue { source: source.map_err(|error| QuestionError(with_causes(&error)))?, events_rx: events };
+    let (mut cluster, mut gate) = (Cluster::default(), Gate::default());
+    let mut give_up_at = Instant::now() + LIST_TIMEOUT;
     let mut problem = "no answer".to_owned();
-    while listed.len() < ALL_KINDS {
-        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+    loop {
+        let until = gate.opens_at().unwrap_or(give_up_at);
+        match queue.events_rx.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(SourceEvent::Changes(batch)) => {
                 for change in batch.changes {
                     cluster.apply(change);
                 }
             }
-            Ok(SourceEvent::InSync(kind)) => {
-                let had_essentials = has_essentials(&listed);
-                listed.insert(kind);
-                if !had_essentials && has_essentials(&listed) {
-                    deadline = Instant::now() + OTHER_KINDS_TIMEOUT;
-                }
-            }
-            Ok(SourceEvent::WatchFailed { kind, message }) if ESSENTIAL.contains(&kind) => {
+            Ok(SourceEvent::InSync(kind)) => gate.pass(kind, Instant::now()),
+            Ok(SourceEvent::WatchFailed { kind, message }) if Gate::waits_for(kind) => {
                 problem = message;
-                deadline = deadline.min(Instant::now() + RETRY_TIMEOUT);
+                give_up_at = give_up_at.min(Instant::now() + RETRY_TIMEOUT);
             }
-            Ok(SourceEvent::WatchRecovered { kind }) if ESSENTIAL.contains(&kind) => {
-                deadline = Instant::now() + LIST_TIMEOUT;
+            Ok(SourceEvent::WatchRecovered { kind }) if Gate::waits_for(kind) => {
+                give_up_at = Instant::now() + LIST_TIMEOUT;
             }
             Ok(
                 SourceEvent::WatchFailed { .. }
                 | SourceEvent::WatchRecovered { .. }
                 | SourceEvent::MassRemoval(_),
             ) => {}
-            Err(_) if has_essentials(&listed) => break,
+            Err(_) if gate.opens_at().is_some() => return Ok(cluster),
             Err(_) => return Err(QuestionError(format!("asking the API server: {problem}"))),
         }
     }
-    Ok(cluster)
-}
-
-/// Nothing can be said without these.
-const ESSENTIAL: [ObjectKind; 3] = [ObjectKind::Service, ObjectKind::EndpointSlice, ObjectKind::Endpoints];
-
-fn has_essentials(listed: &BTreeSet<ObjectKind>) -> bool {
-    let endpoints = [ObjectKind::EndpointSlice, ObjectKind::Endpoints];
-    listed.contains(&ObjectKind::Service) && endpoints.iter().any(|kind| listed.contains(kind))
 }
 
 /// The families that the mode can serve here.

@@ -1,6 +1,5 @@
 //! The loop once the node is known: notes what is wanted, and syncs when it is time.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender as Sender;
 use std::time::{Duration, Instant};
@@ -9,10 +8,10 @@ use ferrule_backends::{Backend, Cost, ModeOptions};
 use ferrule_config::settings::{Settings, SyncSettings};
 use ferrule_config::{Reload, configz};
 use ferrule_kernel::{interfaces, sys};
-use ferrule_model::ObjectKind;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::warn;
 
+use super::gate::Gate;
 use super::inspect::Snapshot;
 use super::pacing::{Pace, Pacing, Pause, Retry};
 use super::proxy::Proxy;
@@ -29,10 +28,6 @@ const RESYNC_INTERVAL: Duration = Duration::from_hours(1);
 /// A sync that failed is tried again this soon, the first time.
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 
-/// Services, EndpointSlices or Endpoints, ServiceCIDRs, Nodes.
-const ALL_KINDS: usize = 4;
-/// Once Services and endpoints are listed, the other kinds get this long.
-const MAX_WAIT_FOR_OTHER_KINDS: Duration = Duration::from_secs(5);
 /// A verification counts as costing at least this much. Where the kernel loses notifications all the time, each loss asks for one:
 /// some follow each other at once, further ones come ten a second.
 const VERIFICATION_COST: Duration = Duration::from_millis(10);
@@ -76,33 +71,6 @@ enum Startup {
     BeforeFirstTry,
     BeforeFirstSuccess,
     Done,
-}
-
-/// Which kinds finished their initial list. Syncing earlier would delete rules of Services that are not listed yet.
-#[derive(Debug, Default)]
-struct Gate {
-    listed: BTreeSet<ObjectKind>,
-    /// Since when Services and their endpoints are listed.
-    essentials_since: Option<Instant>,
-}
-
-impl Gate {
-    fn pass(&mut self, kind: ObjectKind, now: Instant) {
-        self.listed.insert(kind);
-        let endpoints = [ObjectKind::EndpointSlice, ObjectKind::Endpoints];
-        if self.listed.contains(&ObjectKind::Service)
-            && endpoints.iter().any(|kind| self.listed.contains(kind))
-        {
-            self.essentials_since.get_or_insert(now);
-        }
-    }
-
-    /// When syncs may begin. A kind that cannot be listed (an API server may refuse us ServiceCIDRs) must not keep the rest from
-    /// being served.
-    fn opens_at(&self) -> Option<Instant> {
-        let since = self.essentials_since?;
-        Some(if self.listed.len() == ALL_KINDS { since } else { since + MAX_WAIT_FOR_OTHER_KINDS })
-    }
 }
 
 impl Serving {

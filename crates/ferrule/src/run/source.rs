@@ -43,8 +43,8 @@ pub(super) enum ActiveSource {
 
 /// The events, and the source that sends them. The order of the fields counts when it is dropped, also after a failed start: a
 /// source that waits for room in the queue must see that the queue is closed, before its end is waited for.
-pub(super) struct EventQueue<S = ActiveSource> {
-    pub events_rx: Receiver<Event>,
+pub(super) struct EventQueue<S = ActiveSource, E = Event> {
+    pub events_rx: Receiver<E>,
     pub source: S,
 }
 

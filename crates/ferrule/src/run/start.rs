@@ -45,7 +45,7 @@ use ferrule_model::with_causes;
 const CONFIGURATION_WAIT: Duration = Duration::from_hours(1);
 
 /// How many events may be queued. A source that is faster than the loop waits, instead of filling the memory.
-const MAX_QUEUED_EVENTS: usize = 256;
+pub(super) const MAX_QUEUED_EVENTS: usize = 256;
 
 /// Why a run did not begin.
 #[derive(Debug, thiserror::Error)]

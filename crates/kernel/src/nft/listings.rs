@@ -4,12 +4,12 @@
 
 use rustix::io::Errno;
 
-use super::constants::{FIXED, chain, element, flowtable, generation, kind, message, object, rule, set};
+use super::constants::{FIXED, chain, element, flowtable, generation, kind, message, object, set};
 use super::decode::{self, CounterReading, SeenElement, SeenTable};
 use super::{
     Chain, CountedElement, Element, Family, KeyBytes, Name, NftClient, OtherKind, OtherObject, Rule, Set,
 };
-use crate::netlink::{Attribute, Attributes, Message, NetlinkError, Request, Writer};
+use crate::netlink::{Attributes, Message, NetlinkError, Request, Writer};
 use crate::port::NftReader;
 
 /// An object of the table as it was read.
@@ -55,16 +55,10 @@ impl NftReader for NftClient {
     }
 
     fn sets(&mut self) -> Result<Vec<Seen<Set>>, NetlinkError> {
-        let table = self.table.name.clone();
-        let body = self.request_body(|writer| writer.text(set::TABLE, table.as_str()));
-        let request =
-            Request { operation: "listing nftables sets", kind: kind(message::GET_SET), body: &body };
-        let sets = self.socket.dump_whole(request, |message| {
-            let attributes = of_table(message, &table)?;
+        self.list_sets(|attributes| {
             let name = Name::new(attributes.text(set::NAME)?);
             Some(Seen { name, object: decode::set(attributes) })
-        });
-        nothing_if_missing(sets)
+        })
     }
 
     fn chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
@@ -83,42 +77,20 @@ impl NftReader for NftClient {
     }
 
     fn elements(&mut self, set: &Name) -> Result<Option<SeenElements>, NetlinkError> {
-        let table = self.table.name.clone();
-        let body = self.request_body(|writer| {
-            writer.text(element::TABLE, table.as_str());
-            writer.text(element::SET, set.as_str());
-        });
         let operation = "listing the elements of an nftables set";
-        let request = Request { operation, kind: kind(message::GET_ELEMENTS), body: &body };
-        let lists = self.socket.dump_whole(request, |message| {
-            let items = message.attributes(FIXED).nested(element::LIST)?;
-            Some(
-                items
-                    .into_iter()
-                    .filter_map(|item| decode::seen_element(item.nested(), set))
-                    .collect::<Vec<_>>(),
-            )
-        });
-        match lists {
-            Ok(lists) => Ok(Some(merged(lists))),
-            Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let seen = self.list_elements(operation, set, |attributes| decode::seen_element(attributes, set))?;
+        Ok(seen.map(merged))
     }
 
     fn other_objects(&mut self) -> Result<Vec<OtherObject>, NetlinkError> {
-        let mut found = self.listed_names("listing nftables objects", message::GET_OBJECT, |attributes| {
+        let mut found = self.list("listing nftables objects", message::GET_OBJECT, |attributes| {
             let kind = OtherKind::Stateful(attributes.number(object::TYPE)?);
             Some(OtherObject { name: Name::new(attributes.text(object::NAME)?), kind })
         })?;
-        found.extend(self.listed_names(
-            "listing nftables flowtables",
-            message::GET_FLOWTABLE,
-            |attributes| {
-                let name = Name::new(attributes.text(flowtable::NAME)?);
-                Some(OtherObject { name, kind: OtherKind::Flowtable })
-            },
-        )?);
+        found.extend(self.list("listing nftables flowtables", message::GET_FLOWTABLE, |attributes| {
+            let name = Name::new(attributes.text(flowtable::NAME)?);
+            Some(OtherObject { name, kind: OtherKind::Flowtable })
+        })?);
         Ok(found)
     }
 }
@@ -150,23 +122,8 @@ impl NftClient {
 
     /// The elements with their counters of a set, or `None` if there is no such set.
     pub fn counted_elements(&mut self, set: &Name) -> Result<Option<Vec<CountedElement>>, NetlinkError> {
-        let table = self.table.name.clone();
-        let body = self.request_body(|writer| {
-            writer.text(element::TABLE, table.as_str());
-            writer.text(element::SET, set.as_str());
-        });
         let operation = "reading the counters of an nftables set";
-        let request = Request { operation, kind: kind(message::GET_ELEMENTS), body: &body };
-        let lists = self.socket.dump_whole(request, |message| {
-            let items = message.attributes(FIXED).nested(element::LIST)?;
-            let counted = |item: Attribute<'_>| decode::counted_element(item.nested(), set);
-            Some(items.into_iter().filter_map(counted).collect::<Vec<_>>())
-        });
-        match lists {
-            Ok(lists) => Ok(Some(lists.into_iter().flatten().collect())),
-            Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.list_elements(operation, set, |attributes| decode::counted_element(attributes, set))
     }
 
     /// The named counters of the table.
@@ -182,12 +139,13 @@ impl NftClient {
         nothing_if_missing(counters)
     }
 
-    fn listed_names(
+    /// The objects of a kind in the table, as they are decoded; none if there is no table.
+    fn list<T>(
         &mut self,
         operation: &'static str,
         get: u16,
-        read: impl Fn(Attributes<'_>) -> Option<OtherObject>,
-    ) -> Result<Vec<OtherObject>, NetlinkError> {
+        mut read: impl FnMut(Attributes<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, NetlinkError> {
         let table = self.table.name.clone();
         let body = self.request_body(|writer| writer.text(TABLE_ATTRIBUTE, table.as_str()));
         let request = Request { operation, kind: kind(get), body: &body };
@@ -195,34 +153,77 @@ impl NftClient {
         nothing_if_missing(listed)
     }
 
-    fn empty_chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
+    /// The sets and maps of the table.
+    pub(super) fn list_sets<T>(
+        &mut self,
+        read: impl FnMut(Attributes<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, NetlinkError> {
+        self.list("listing nftables sets", message::GET_SET, read)
+    }
+
+    /// The rules of the table, in the order of each chain.
+    pub(super) fn list_rules<T>(
+        &mut self,
+        read: impl FnMut(Attributes<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, NetlinkError> {
+        self.list("listing nftables rules", message::GET_RULE, read)
+    }
+
+    /// The chains of the table. The kernel lists those of all tables.
+    pub(super) fn list_chains<T>(
+        &mut self,
+        mut read: impl FnMut(Attributes<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, NetlinkError> {
         let (table, body) = (self.table.name.clone(), self.fixed());
         let request =
             Request { operation: "listing nftables chains", kind: kind(message::GET_CHAIN), body: &body };
-        self.socket.dump_whole(request, |message| {
-            let attributes = of_table(message, &table)?;
+        self.socket.dump_whole(request, |message| read(of_table(message, &table)?))
+    }
+
+    /// The elements of a set, or `None` if there is no such set.
+    pub(super) fn list_elements<T>(
+        &mut self,
+        operation: &'static str,
+        set: &Name,
+        mut read: impl FnMut(Attributes<'_>) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, NetlinkError> {
+        let table = self.table.name.clone();
+        let body = self.request_body(|writer| {
+            writer.text(element::TABLE, table.as_str());
+            writer.text(element::SET, set.as_str());
+        });
+        let request = Request { operation, kind: kind(message::GET_ELEMENTS), body: &body };
+        let lists = self.socket.dump_whole(request, |message| {
+            let items = message.attributes(FIXED).nested(element::LIST)?;
+            Some(items.into_iter().filter_map(|item| read(item.nested())).collect::<Vec<_>>())
+        });
+        match lists {
+            Ok(lists) => Ok(Some(lists.into_iter().flatten().collect())),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn empty_chains(&mut self) -> Result<Vec<Seen<Chain>>, NetlinkError> {
+        self.list_chains(|attributes| {
             let name = Name::new(attributes.text(chain::NAME)?);
             Some(Seen { name, object: decode::chain(attributes) })
         })
     }
 
     fn rules(&mut self) -> Result<Vec<(Name, Option<Rule>)>, NetlinkError> {
-        let (table, family) = (self.table.name.clone(), self.table.family);
-        let body = self.request_body(|writer| writer.text(rule::TABLE, table.as_str()));
-        let request =
-            Request { operation: "listing nftables rules", kind: kind(message::GET_RULE), body: &body };
-        let rules = self.socket.dump_whole(request, |message| {
-            let seen = decode::seen_rule(of_table(message, &table)?, family)?;
+        let family = self.table.family;
+        self.list_rules(|attributes| {
+            let seen = decode::seen_rule(attributes, family)?;
             Some((seen.chain, seen.rule))
-        });
-        nothing_if_missing(rules)
+        })
     }
 
     pub(super) fn fixed(&self) -> [u8; FIXED] {
         [self.table.family.number(), 0, 0, 0]
     }
 
-    pub(super) fn request_body(&self, attributes: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    fn request_body(&self, attributes: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.raw(&self.fixed());
         attributes(&mut writer);
@@ -234,14 +235,14 @@ impl NftClient {
 const TABLE_ATTRIBUTE: u16 = 1;
 
 /// The attributes of an object, if it is of this table.
-pub(super) fn of_table<'a>(message: &Message<'a>, table: &Name) -> Option<Attributes<'a>> {
+fn of_table<'a>(message: &Message<'a>, table: &Name) -> Option<Attributes<'a>> {
     let attributes = message.attributes(FIXED);
     (attributes.text(TABLE_ATTRIBUTE)? == table.as_str()).then_some(attributes)
 }
 
-fn merged(lists: Vec<Vec<SeenElement>>) -> SeenElements {
+fn merged(elements: Vec<SeenElement>) -> SeenElements {
     let mut merged = SeenElements::default();
-    for seen in lists.into_iter().flatten() {
+    for seen in elements {
         match seen {
             SeenElement::Known(element) => merged.elements.push(element),
             SeenElement::Foreign(key) => merged.foreign.push(key),
@@ -255,7 +256,7 @@ fn is_missing(error: &NetlinkError) -> bool {
     error.rejection().is_some_and(|rejection| rejection.is(Errno::NOENT))
 }
 
-pub(super) fn nothing_if_missing<T>(listed: Result<Vec<T>, NetlinkError>) -> Result<Vec<T>, NetlinkError> {
+fn nothing_if_missing<T>(listed: Result<Vec<T>, NetlinkError>) -> Result<Vec<T>, NetlinkError> {
     match listed {
         Err(error) if is_missing(&error) => Ok(Vec::new()),
         listed => listed,

@@ -7,10 +7,9 @@ pub(super) mod decode;
 
 use std::collections::BTreeMap;
 
-use super::constants::{FIXED, chain, element, kind, message, rule, set};
-use super::listings::of_table;
+use super::constants::{chain, rule, set};
 use super::{Bytes, Comparison, Expression, Hook, KeyBytes, Name, NftClient, Register, Value};
-use crate::netlink::{Attributes, NetlinkError, Request};
+use crate::netlink::NetlinkError;
 use crate::port::NftReader as _;
 
 /// A table with all that is in it.
@@ -129,8 +128,20 @@ impl NftClient {
         if self.table()?.is_none_or(|table| table.dormant) {
             return Ok(None);
         }
-        let mut ruleset = Ruleset { chains: self.all_chains()?, sets: self.all_sets()? };
-        for (name, instructions) in self.all_rules()? {
+        let family = self.table.family;
+        let chains = self.list_chains(|attributes| {
+            let name = Name::new(attributes.text(chain::NAME)?);
+            Some((name, SeenChain { entry: decode::entry(attributes), rules: Vec::new() }))
+        })?;
+        let sets = self.list_sets(|attributes| {
+            Some((Name::new(attributes.text(set::NAME)?), decode::set(attributes)))
+        })?;
+        let rules = self.list_rules(|attributes| {
+            let chain = Name::new(attributes.text(rule::CHAIN)?);
+            Some((chain, decode::instructions(attributes, family)))
+        })?;
+        let mut ruleset = Ruleset { chains: chains.into_iter().collect(), sets: sets.into_iter().collect() };
+        for (name, instructions) in rules {
             ruleset.chains.entry(name).or_default().rules.push(instructions);
         }
         for (name, set) in &mut ruleset.sets {
@@ -141,56 +152,11 @@ impl NftClient {
         Ok(Some(ruleset))
     }
 
-    fn all_chains(&mut self) -> Result<BTreeMap<Name, SeenChain>, NetlinkError> {
-        let (table, body) = (self.table.name.clone(), self.fixed());
-        let request =
-            Request { operation: "listing nftables chains", kind: kind(message::GET_CHAIN), body: &body };
-        let chains = self.socket.dump_whole(request, |message| {
-            let attributes = of_table(message, &table)?;
-            let name = Name::new(attributes.text(chain::NAME)?);
-            Some((name, SeenChain { entry: decode::entry(attributes), rules: Vec::new() }))
-        })?;
-        Ok(chains.into_iter().collect())
-    }
-
-    fn all_rules(&mut self) -> Result<Vec<(Name, Vec<Instruction>)>, NetlinkError> {
-        let (table, family) = (self.table.name.clone(), self.table.family);
-        let body = self.request_body(|writer| writer.text(rule::TABLE, table.as_str()));
-        let request =
-            Request { operation: "listing nftables rules", kind: kind(message::GET_RULE), body: &body };
-        self.socket.dump_whole(request, |message| {
-            let attributes = of_table(message, &table)?;
-            let chain = Name::new(attributes.text(rule::CHAIN)?);
-            Some((chain, decode::instructions(attributes, family)))
-        })
-    }
-
-    fn all_sets(&mut self) -> Result<BTreeMap<Name, SeenSet>, NetlinkError> {
-        let table = self.table.name.clone();
-        let body = self.request_body(|writer| writer.text(set::TABLE, table.as_str()));
-        let request =
-            Request { operation: "listing nftables sets", kind: kind(message::GET_SET), body: &body };
-        let sets = self.socket.dump_whole(request, |message| {
-            let attributes = of_table(message, &table)?;
-            Some((Name::new(attributes.text(set::NAME)?), decode::set(attributes)))
-        })?;
-        Ok(sets.into_iter().collect())
-    }
-
     fn read_elements(&mut self, name: &Name, set: &mut SeenSet) -> Result<(), NetlinkError> {
-        let table = self.table.name.clone();
-        let body = self.request_body(|writer| {
-            writer.text(element::TABLE, table.as_str());
-            writer.text(element::SET, name.as_str());
-        });
-        let operation = "listing the elements of an nftables set";
-        let request = Request { operation, kind: kind(message::GET_ELEMENTS), body: &body };
-        let lists = self.socket.dump_whole(request, |message| {
-            let items: Attributes<'_> = message.attributes(FIXED).nested(element::LIST)?;
-            Some(items.into_iter().filter_map(|item| decode::element(item.nested())).collect::<Vec<_>>())
-        });
+        let elements =
+            self.list_elements("listing the elements of an nftables set", name, decode::element)?;
         // A set that went meanwhile has no elements.
-        for found in super::listings::nothing_if_missing(lists)?.into_iter().flatten() {
+        for found in elements.unwrap_or_default() {
             set.has_joined_ranges |= found.has_end;
             // Where one range ends, another may begin.
             let known = set.elements.entry(found.key).or_insert(ElementValue::RangeEnd);

@@ -1,6 +1,6 @@
 //! The way of a packet through the hooks of a host.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use ferrule_kernel::nft::ruleset::{Entry, Ruleset};
 use ferrule_kernel::nft::{ChainKind, HookPoint, Name};
@@ -52,12 +52,12 @@ pub fn pass(
 ) -> Result<Fate, NotFollowed> {
     let machine = Machine::new(table.ruleset, node, State::of(packet), choices);
     let mut passage = Passage { machine, chains: &table.base_chains };
-    let is_sent_here = packet.interface.is_none() && is_local(node, packet.from);
+    let is_sent_here = packet.interface.is_none() && node.has_address(packet.from);
     let first = if is_sent_here { HookPoint::Output } else { HookPoint::Prerouting };
     if let Some(fate) = passage.hook(first)? {
         return Ok(fate);
     }
-    let is_received = is_local(node, passage.machine.state.to);
+    let is_received = node.has_address(passage.machine.state.to);
     let rest: &[HookPoint] = match (is_sent_here, is_received) {
         (true, false) => &[HookPoint::Postrouting],
         // By way of the loopback interface.
@@ -74,11 +74,6 @@ pub fn pass(
         }
     }
     Ok(passage.machine.state.fate())
-}
-
-/// Whether routing takes an address for one of the host.
-pub fn is_local(node: &NodeTraffic, ip: IpAddr) -> bool {
-    ip.is_loopback() || node.host_addresses.contains(&ip)
 }
 
 impl Passage<'_> {

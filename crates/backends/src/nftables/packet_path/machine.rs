@@ -9,19 +9,15 @@ use ferrule_kernel::nft::{
 };
 use ferrule_plan::NodeTraffic;
 
+use super::super::exprs::{LOCAL_ADDRESS, STATE_NEW, STATUS_DNAT};
 use super::NotFollowed;
-use super::hooks::is_local;
 
 /// The kernel's limit of chains that call each other.
 const MAX_DEPTH: usize = 16;
 /// No table of a proxy has a packet run through so many rules.
 const MAX_RULES: usize = 200_000;
-/// The kernel's `RTN_UNICAST` and `RTN_LOCAL`.
-const UNICAST: u32 = 1;
-const LOCAL: u32 = 2;
-/// `ct state new`, `ct status dnat`.
-const STATE_NEW: u32 = 1 << 3;
-const STATUS_DNAT: u32 = 1 << 5;
+/// The kernel's `RTN_UNICAST`.
+const UNICAST_ADDRESS: u32 = 1;
 const REGISTER_BYTES: usize = 64;
 
 /// A packet on its way.
@@ -244,7 +240,7 @@ impl<'a> Machine<'a> {
                     FibAddress::Source => self.state.from,
                     FibAddress::Destination => self.state.to,
                 };
-                let kind = if is_local(self.node, ip) { LOCAL } else { UNICAST };
+                let kind = if self.node.has_address(ip) { LOCAL_ADDRESS } else { UNICAST_ADDRESS };
                 self.store(*to, &kind.to_ne_bytes())?;
             }
             Expression::Update { timeout_millis, set, .. } => {

@@ -6,16 +6,6 @@ use std::io;
 use super::*;
 use ferrule_model::with_causes;
 
-const KEEP: ConntrackSettings = ConntrackSettings {
-    max_per_core: KernelValue::Keep,
-    min: 0,
-    tcp_established_timeout: KernelValue::Keep,
-    tcp_close_wait_timeout: KernelValue::Keep,
-    tcp_be_liberal: false,
-    udp_timeout: KernelValue::Keep,
-    udp_stream_timeout: KernelValue::Keep,
-};
-
 /// Files in memory, some of them read-only.
 #[derive(Default)]
 struct Memory {
@@ -56,7 +46,7 @@ impl Memory {
 
 fn limits(max_per_core: u32, min: u32) -> ConntrackSettings {
     let max_per_core = if max_per_core == 0 { KernelValue::Keep } else { KernelValue::Set(max_per_core) };
-    ConntrackSettings { max_per_core, min, ..KEEP }
+    ConntrackSettings { max_per_core, min, ..ConntrackSettings::kept() }
 }
 
 fn seconds(count: u64) -> KernelValue<Duration> {
@@ -89,16 +79,22 @@ fn each_setting_alone_is_one_write() {
         assert!(set_conntrack(&settings, 2, &mut files).is_empty());
         assert_eq!(files.written(), written);
     };
-    check(KEEP, &[]);
+    check(ConntrackSettings::kept(), &[]);
     check(limits(0, 123_456), &[]);
-    let established = ConntrackSettings { tcp_established_timeout: seconds(5), ..KEEP };
+    let established = ConntrackSettings { tcp_established_timeout: seconds(5), ..ConntrackSettings::kept() };
     check(established, &[("nf_conntrack_tcp_timeout_established", "5")]);
-    let close_wait = ConntrackSettings { tcp_close_wait_timeout: seconds(3600), ..KEEP };
+    let close_wait = ConntrackSettings { tcp_close_wait_timeout: seconds(3600), ..ConntrackSettings::kept() };
     check(close_wait, &[("nf_conntrack_tcp_timeout_close_wait", "3600")]);
-    check(ConntrackSettings { tcp_be_liberal: true, ..KEEP }, &[("nf_conntrack_tcp_be_liberal", "1")]);
+    check(
+        ConntrackSettings { tcp_be_liberal: true, ..ConntrackSettings::kept() },
+        &[("nf_conntrack_tcp_be_liberal", "1")],
+    );
     let truncated = KernelValue::Set(Duration::from_millis(5999));
-    check(ConntrackSettings { udp_timeout: truncated, ..KEEP }, &[("nf_conntrack_udp_timeout", "5")]);
-    let stream = ConntrackSettings { udp_stream_timeout: seconds(5), ..KEEP };
+    check(
+        ConntrackSettings { udp_timeout: truncated, ..ConntrackSettings::kept() },
+        &[("nf_conntrack_udp_timeout", "5")],
+    );
+    let stream = ConntrackSettings { udp_stream_timeout: seconds(5), ..ConntrackSettings::kept() };
     check(stream, &[("nf_conntrack_udp_timeout_stream", "5")]);
 }
 

@@ -1,6 +1,7 @@
 //! Ranges, and input of any kind.
 
 use super::*;
+use crate::netlink::Attributes;
 
 fn ranges() -> SeenSet {
     let key = |last: u8| KeyBytes::from_slice(&[10, 0, 0, last]);
